@@ -1,0 +1,190 @@
+"""Everything that band_trio raises on purpose.
+
+BandError
+├─ BandConfigError (ValueError)        options, URLs, files; lists all problems at once
+│  └─ AgentAlreadyRunningError         this agent runs elsewhere (host lock, or the platform)
+├─ BandConnectionError                 not reached within the patience; ends a connection for good
+│  ├─ BandAuthError                    the key was refused
+│  ├─ BandPolicyError                  closed for a policy violation
+│  ├─ BandSupersededError              replaced by a newer connection
+│  └─ OutcomeUnknownError              a request may have taken effect; its answer is missing
+├─ BandApiError                        the platform answered no
+├─ BandToolError                       what a model can act on
+│  ├─ InvalidToolArgumentsError (ValueError)
+│  ├─ MentionError (ValueError)
+│  ├─ MessagePostError                 (kind, detail)
+│  ├─ DeliveryFailedError              wraps a send error of deliver_reply and deliver_notice
+│  └─ TurnClosedError                  a tool call after the turn was closed
+├─ RoomExecutionStoppedError           the platform says that this room is stopped
+├─ ProviderRunError                    a model provider returned failure as data
+└─ InputNotAccepted                    an adapter started no work: keep the message
+   └─ RoomClosingError (RuntimeError)  the adapter's room is going away
+
+Texts are for people: they name what happened, where, and what to do. No text of this module
+ever holds an API key, a header or a URL with a query.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+API_ERROR_CHARS: Final = 500
+"""The longest text of a `BandApiError`; a model reads it, so it must stay short."""
+
+
+class BandError(Exception):
+    """Root of everything that band_trio raises on purpose."""
+
+
+class BandConfigError(BandError, ValueError):
+    """The configuration is unusable. Raised before anything touches the network."""
+
+    @classmethod
+    def with_suggestion(
+        cls, message: str, bad_name: str, valid_names: Iterable[str], *, max_distance: int = 2
+    ) -> BandConfigError:
+        """Build the error for an unknown name, with a "did you mean" when one is close.
+
+        *max_distance* is the number of edits up to which a name counts as close.
+        """
+        cutoff = 1 - max_distance / max(len(bad_name), max_distance + 1)
+        close = difflib.get_close_matches(bad_name, list(valid_names), n=1, cutoff=cutoff)
+        return cls(f"{message} Did you mean {close[0]!r}?" if close else message)
+
+
+class AgentAlreadyRunningError(BandConfigError):
+    """This agent runs in another process, or on another connection that would not yield."""
+
+
+class BandConnectionError(BandError):
+    """The platform was not reached within the patience. Check the URL and the network."""
+
+
+class BandAuthError(BandConnectionError):
+    """The platform refused the key. Check the agent id and its API key."""
+
+
+class BandPolicyError(BandConnectionError):
+    """The platform closed the connection for a policy violation (close code 1008)."""
+
+
+class BandSupersededError(BandConnectionError):
+    """A newer connection of the same agent took over. Only one may run at a time."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"A newer connection of this agent took over: {message} ({reason})")
+        self.reason = reason
+        """The platform's machine-readable reason, for example `session.already_connected`."""
+
+
+class OutcomeUnknownError(BandConnectionError):
+    """A request that may not be repeated got no definite answer: it may have taken effect."""
+
+
+class BandApiError(BandError):
+    """The platform understood the request and said no."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str | None,
+        message: str | None,
+        *,
+        request_id: str | None = None,
+        details: Mapping[str, Sequence[str]] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.status = status
+        """The HTTP status."""
+        self.code = code
+        """The platform's `error.code`."""
+        self.message = message
+        """The platform's `error.message`."""
+        self.request_id = request_id
+        """The platform's `error.request_id`, to quote in a report."""
+        self.details: Mapping[str, Sequence[str]] = details or {}
+        """JSON pointer into the request body → what is wrong there."""
+        self.retry_after = retry_after
+        """Seconds to wait before asking again, if the platform told."""
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        text = f"{self.status} {self.code or 'error'}: {self.message or 'no message'}"
+        if self.details:
+            text += " (" + "; ".join(f"{k}: {', '.join(v)}" for k, v in self.details.items()) + ")"
+        if len(text) > API_ERROR_CHARS:
+            text = text[: API_ERROR_CHARS - 1] + "…"
+        return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild_api_error, (self.status, self.code, self.message, self.__dict__))
+
+
+def _rebuild_api_error(
+    status: int, code: str | None, message: str | None, state: dict[str, Any]
+) -> BandApiError:
+    error = BandApiError(status, code, message)
+    error.__dict__.update(state)
+    error.args = (error._text(),)  # noqa: SLF001 - the module's own class
+    return error
+
+
+class BandToolError(BandError):
+    """A tool call failed in a way that a model can act on."""
+
+
+class InvalidToolArgumentsError(BandToolError, ValueError):
+    """The arguments of a tool call do not fit its schema. Nothing was requested."""
+
+
+class MentionError(BandToolError, ValueError):
+    """A mention is missing, unknown or ambiguous. Nothing was sent."""
+
+
+class MessagePostError(BandToolError):
+    """A message could not be posted, or nobody knows whether it was (`outcome_unknown`)."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        """`mentioned_participant_not_in_room` or `outcome_unknown`."""
+        self.detail = detail
+
+
+class DeliveryFailedError(BandToolError):
+    """A reply or notice of the adapter could not be delivered; *cause* is the send error."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause) or type(cause).__name__)
+        self.cause = cause
+
+
+class TurnClosedError(BandToolError):
+    """The turn is over; its tools refuse every call, so that nothing late takes effect."""
+
+
+class RoomExecutionStoppedError(BandError):
+    """The platform says that the agent is stopped in this room. Only a play ends that."""
+
+    def __init__(self, room_id: str) -> None:
+        super().__init__(f"The agent is stopped in room {room_id}.")
+        self.room_id = room_id
+
+
+class ProviderRunError(BandError):
+    """A model provider returned failure as data instead of raising it."""
+
+    def __init__(self, code: str | None, detail: str | None) -> None:
+        super().__init__(": ".join(part for part in (code, detail) if part) or "provider failure")
+        self.code = code
+        self.detail = detail
+
+
+class InputNotAccepted(BandError):
+    """Raised by an adapter that started no work: keep the message and try it again later."""
+
+
+class RoomClosingError(InputNotAccepted, RuntimeError):
+    """Raised by an adapter whose room is going away: nothing was started."""

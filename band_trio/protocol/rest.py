@@ -1,0 +1,298 @@
+"""Bodies of the REST interface as attrs classes (platform docs, Shared objects and Agent API).
+
+Required fields have no default; everything else is optional and tolerates null.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+
+from band_trio.hygiene import without_surrogates
+from band_trio.protocol.errors import RemoteProtocolError
+from band_trio.protocol.structure import structure
+
+_log: Final = logging.getLogger(__name__)
+
+API: Final = "/api/v1/agent"
+MESSAGE_BYTES: Final = 524_288
+"""Most UTF-8 bytes of one message (platform docs, Limits)."""
+EVENT_CHARS: Final = 16_384
+"""Most characters of one event."""
+EVENT_METADATA_BYTES: Final = 65_536
+"""Most bytes of an event's metadata as JSON."""
+PAGE: Final = 100
+"""Largest page of rooms, messages and context."""
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class AgentMe:
+    """Who the key belongs to."""
+
+    id: str
+    name: str
+    handle: str | None = None
+    owner_uuid: str | None = None
+    description: str = ""
+    feature_flags: dict[str, Any] | None = None
+
+
+@attrs.frozen
+class ChatRoom:
+    """A room of the agent's listing."""
+
+    id: str
+    title: str | None = None
+    task_id: str | None = None
+    inserted_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+@attrs.frozen
+class Participant:
+    """A member of a room."""
+
+    id: str
+    type: str
+    """`User` or `Agent`."""
+    name: str | None = None
+    handle: str | None = None
+    description: str | None = None
+    role: str | None = None
+    status: str | None = None
+    """Of the membership, not presence: active, inactive or blocked."""
+    online: bool | None = None
+    avatar_url: str | None = None
+
+
+@attrs.frozen
+class Peer:
+    """Somebody who could be added to a room."""
+
+    id: str
+    name: str
+    type: str
+    handle: str | None = None
+    description: str | None = None
+    is_contact: bool | None = None
+    is_external: bool | None = None
+    online: bool | None = None
+    source: str | None = None
+    tags: list[str] | None = None
+    listed_in_directory: bool | None = None
+    avatar_url: str | None = None
+
+
+@attrs.frozen
+class ChatMessage:
+    """A row of a room: a message, or an event such as a thought; pushed and listed alike."""
+
+    id: str
+    content: str
+    message_type: str
+    sender_id: str
+    sender_type: str
+    sender_name: str | None = None
+    chat_room_id: str | None = None
+    inserted_at: datetime | None = None
+    updated_at: datetime | None = None
+    metadata: dict[str, Any] = attrs.field(factory=dict)
+    attachments: list[dict[str, Any]] = attrs.field(factory=list)
+
+    def mentions(self, agent_id: str) -> bool:
+        """Tell whether a mention-kind mention names *agent_id*; references never count."""
+        entries = self.metadata.get("mentions")
+        return isinstance(entries, list) and any(
+            isinstance(entry, dict)
+            and entry.get("id") == agent_id
+            and entry.get("kind", "mention") in ("mention", None)
+            for entry in entries
+        )
+
+    def delivery(self, agent_id: str) -> Delivery:
+        """Return the delivery object for *agent_id*; an empty one where there is none."""
+        entries = self.metadata.get("delivery_status")
+        raw = entries.get(agent_id) if isinstance(entries, dict) else None
+        return structure(raw, Delivery) if isinstance(raw, dict) else Delivery()
+
+
+@attrs.frozen
+class Attempt:
+    """One run of a message, as the platform counts it."""
+
+    status: str
+    """`processing`, `success` or `failed`."""
+    attempt_number: int | None = None
+
+
+@attrs.frozen
+class Delivery:
+    """What the platform knows of one message for one recipient (platform docs, Delivery object)."""
+
+    status: str | None = None
+    """`delivered`, `processing`, `processed` or `failed`."""
+    current_attempt: int | None = None
+    attempts: list[Attempt] | None = None
+
+    @property
+    def spent(self) -> int | None:
+        """Attempts that failed; None where the platform does not list any."""
+        if self.attempts is None:
+            return None
+        return sum(attempt.status == "failed" for attempt in self.attempts)
+
+
+@attrs.frozen
+class MarkReceipt:
+    """Answer to a claim or a mark."""
+
+    id: str = ""
+    success: bool = True
+    status: str | None = None
+    attempt_number: int | None = None
+
+
+@attrs.frozen
+class Recipient:
+    """Somebody a message was addressed to."""
+
+    id: str
+    handle: str | None = None
+    name: str | None = None
+
+
+@attrs.frozen
+class MessageReceipt:
+    """Answer to a message that was posted; *id* is None when the answer was odd."""
+
+    id: str | None = None
+    success: bool = True
+    recipients: list[Recipient] = attrs.field(factory=list)
+
+
+@attrs.frozen
+class EventReceipt:
+    """Answer to an event that was posted."""
+
+    id: str | None = None
+    success: bool = True
+    message_type: str | None = None
+
+
+@attrs.frozen
+class ErrorBody:
+    """What the platform says when it says no."""
+
+    code: str | None = None
+    message: str | None = None
+    request_id: str | None = None
+    details: dict[str, Any] = attrs.field(factory=dict)
+    retry_after: float | None = None
+
+    @classmethod
+    def read(cls, body: Any) -> ErrorBody:
+        """Take the `error` object out of a body of any shape."""
+        raw = body.get("error") if isinstance(body, dict) else None
+        if not isinstance(raw, dict):
+            return cls()
+        wait = raw.get("retry_after")
+        if isinstance(wait, str) and wait.strip().isdigit():
+            raw = {**raw, "retry_after": int(wait)}
+        return structure(raw, cls)
+
+    def problems(self) -> dict[str, list[str]]:
+        """Return *details* as lists of text, whatever shape it came in."""
+        return {
+            str(where): [str(each) for each in (what if isinstance(what, list) else [what])]
+            for where, what in self.details.items()
+        }
+
+
+@attrs.frozen
+class Page(Generic[T]):
+    """One page of a list: keyset lists have a cursor, offset lists a number of pages."""
+
+    items: list[T]
+    next_cursor: str | None = None
+    page: int = 1
+    total_pages: int = 1
+    total_count: int | None = None
+
+    @classmethod
+    def read(cls, body: Any, kind: type[T]) -> Page[T]:
+        """Read `{"data": […], "metadata": {…}}`; an item that is invalid is dropped and logged."""
+        envelope = structure(body, _Envelope)
+        meta = structure(envelope.metadata, _PageMetadata)
+        return cls(
+            _readable(envelope.data, kind),
+            meta.next_cursor if meta.has_more is not False else None,
+            meta.page,
+            meta.total_pages,
+            meta.total_count,
+        )
+
+
+@attrs.frozen
+class _Envelope:
+    data: list[Any] = attrs.field(factory=list)
+    metadata: dict[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class _PageMetadata:
+    has_more: bool | None = None
+    next_cursor: str | None = None
+    page: int = 1
+    total_pages: int = 1
+    total_count: int | None = None
+
+
+def _readable(rows: Sequence[Any], kind: type[T]) -> list[T]:
+    readable = []
+    for row in rows:
+        try:
+            readable.append(structure(row, kind))
+        except RemoteProtocolError as exc:
+            _log.warning("dropped a row of a list: %s", exc)
+    return readable
+
+
+# --------------------------------------------------------------------------- request bodies
+
+
+@attrs.frozen
+class Mention:
+    """Somebody a message is addressed to; *handle* is left out when unknown."""
+
+    id: str
+    handle: str | None = None
+
+
+def message_body(
+    content: str, mentions: Sequence[Mention], attachment_ids: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Body of `POST messages`."""
+    message: dict[str, Any] = {
+        "content": without_surrogates(content),
+        "mentions": [{"id": m.id, **({"handle": m.handle} if m.handle else {})} for m in mentions],
+    }
+    if attachment_ids:
+        message["attachment_ids"] = list(attachment_ids)
+    return {"message": message}
+
+
+def event_body(content: str, message_type: str, metadata: dict[str, Any] | None) -> dict[str, Any]:
+    """Body of `POST events`."""
+    event: dict[str, Any] = {
+        "content": without_surrogates(content),
+        "message_type": message_type,
+    }
+    if metadata is not None:
+        event["metadata"] = metadata
+    return {"event": event}

@@ -1,0 +1,177 @@
+"""What the runtime did, as values: the one interface for tests, metrics and the demo.
+
+`AgentConfig(observer=f)` calls `f(event)` synchronously, in the task where it happened. An
+observer must not block; one that raises is logged and changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+_log: Final = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class TraceEvent:
+    """Base of everything an observer sees."""
+
+
+@attrs.frozen
+class Claimed(TraceEvent):
+    """A claim got an answer; only `claimed` lets a handler start."""
+
+    room_id: str
+    message_id: str
+    answer: str
+    """`claimed`, `stopped`, `gone`, `refused`, `later` or `unknown`."""
+
+
+@attrs.frozen
+class Started(TraceEvent):
+    """A handler is about to be called."""
+
+    room_id: str
+    message_id: str
+    attempt: int
+    bootstrap: bool
+
+
+@attrs.frozen
+class Ended(TraceEvent):
+    """The handler and its nursery have ended."""
+
+    room_id: str
+    message_id: str
+    how: str
+    """`returned`, `raised`, or the kind that ended the turn."""
+
+
+@attrs.frozen
+class Recorded(TraceEvent):
+    """The fate of a claimed message was decided: exactly one per turn."""
+
+    room_id: str
+    message_id: str
+    kind: str
+    """`processed`, `failed`, or `released:` and the reason."""
+
+
+@attrs.frozen
+class Marked(TraceEvent):
+    """One try to tell the platform got a result."""
+
+    room_id: str
+    message_id: str
+    kind: str
+    result: str
+    """`accepted`, `rejected`, `not_found`, `stopped` or `unconfirmed`."""
+
+
+@attrs.frozen
+class GivenUp(TraceEvent):
+    """A message has used up its runs and is never run again."""
+
+    room_id: str
+    message_id: str
+
+
+@attrs.frozen
+class Posted(TraceEvent):
+    """A message or event of ours was posted, or not."""
+
+    room_id: str
+    kind: str
+    outcome: str
+
+
+@attrs.frozen
+class ActivityReported(TraceEvent):
+    """A working report was sent and answered, or failed."""
+
+    room_id: str
+    working: bool
+
+
+@attrs.frozen
+class Read(TraceEvent):
+    """A list of the platform was read."""
+
+    room_id: str
+    kind: str
+    """`next`, `messages`, `participants`, `context` or `chats` (room_id is empty then)."""
+
+
+@attrs.frozen
+class Controlled(TraceEvent):
+    """A control signal reached a room; *applied* is false for a copy."""
+
+    mode: str
+    room_id: str
+    applied: bool
+
+
+@attrs.frozen
+class Joined(TraceEvent):
+    """A topic was joined, or the join failed."""
+
+    topic: str
+    result: str
+    """`ok`, or the reason it failed."""
+
+
+@attrs.frozen
+class EpochBegan(TraceEvent):
+    """A socket is connected and serving; the number rises with each."""
+
+    number: int
+
+
+@attrs.frozen
+class EpochEnded(TraceEvent):
+    """The socket is gone."""
+
+    number: int
+    reason: str
+
+
+@attrs.frozen
+class RoomServed(TraceEvent):
+    """A room's child is about to start."""
+
+    room_id: str
+
+
+@attrs.frozen
+class CleanedUp(TraceEvent):
+    """`on_cleanup` of a room has ended."""
+
+    room_id: str
+
+
+@attrs.frozen
+class ShutDown(TraceEvent):
+    """The run is over; *graceful* as in its report."""
+
+    graceful: bool
+
+
+Observer = Callable[[TraceEvent], None]
+
+
+@attrs.frozen
+class Tracer:
+    """Hands events to the observer, if there is one."""
+
+    observer: Observer | None = None
+
+    def __call__(self, event: TraceEvent) -> None:
+        if self.observer is None:
+            return
+        try:
+            self.observer(event)
+        except Exception:  # noqa: BLE001 - the boundary to the observer, which reports
+            _log.exception("the observer failed on %s; the runtime goes on", type(event).__name__)
