@@ -5,58 +5,119 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
 
 REDACTED: Final = "[REDACTED]"
 
-_SCHEMES: Final = re.compile(r"(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{4,}")
-_PLATFORM_KEYS: Final = re.compile(r"\bthnv_[A-Za-z0-9_.~-]{4,}")
-_FIELD: Final = (
-    r"(?:[A-Za-z0-9_]+[_-])*(?:x-?)?(?:api[_-]?key|apikey|authorization|auth[_-]?token|token"
-    r"|password|passwd|secret|credential|cookie)s?"
+_MAX_DEPTH: Final = 200
+"""Values nested deeper than parsed JSON can be are hidden as a whole."""
+
+# Only the end of a name counts: `x-api-key`, `accessToken` and `DB_PASSWORD` are credentials,
+# `max_tokens` is a number. Every pattern here is linear in the text: error texts can be huge.
+_NAME: Final = (
+    r"(?:authorization|token|passwd|pwd|passphrase|(?:password|secret|credential|cookie"
+    r"|(?:api|private|access|secret|signing|encryption)[_-]?key)s?)"
 )
-_FIELDS: Final = re.compile(rf"(?i)(['\"]?\b{_FIELD}['\"]?\s*[:=]\s*)(['\"]?)([^\s'\",;&}}\]]+)")
-_FIELD_NAME: Final = re.compile(rf"(?i)^{_FIELD}$")
+_VALUE: Final = r"\\+[\"'][^\"']*|\"(?:[^\"\\]|\\.)*|'(?:[^'\\]|\\.)*"
+_FIELDS: Final = re.compile(
+    rf"({_NAME})((?:\\?[\"'])?\s{{0,8}}[:=]>?\s{{0,8}}|[\"'],\s{{0,8}}(?=b[\"']))(b?)"
+    rf"(?:({_VALUE})|([^\s'\",;&}})\]]+))",
+    re.IGNORECASE | re.DOTALL,
+)
+# The value of these goes on to the end of the line: `Token abc`, `a=b; c=d`.
+_HEADERS: Final = re.compile(
+    r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\s{0,8}[:=]\s{0,8})([^\s'\"][^\r\n'\"]*)",
+    re.IGNORECASE,
+)
+_BEARER: Final = re.compile(
+    r"\b(bearer)(\s{1,8}|\s{0,8}[:=]\s{0,8})(?!tokens?\b|auth)[^\s'\",;<>)\]}\\]{4,}", re.IGNORECASE
+)
+# "basic" is also a word: its value must look like base64.
+_BASIC: Final = re.compile(r"\b((?i:basic))(\s{1,8})(?=[a-z]*[A-Z0-9+/=])[A-Za-z0-9+/=_-]{4,}")
+_KEYS: Final = re.compile(r"\bthnv_[A-Za-z0-9_.~-]{4,}|\bsk-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}")
+_USERINFO: Final = re.compile(r"(?<=://)[^/\s:@'\"]{1,200}:[^/\s@'\"]{1,200}(?=@)")
+_FIELD_NAME: Final = re.compile(rf"{_NAME}$", re.IGNORECASE)
+# No secrets, and the mask itself, whose closing bracket ends a bare value.
+_HARMLESS: Final = frozenset({"none", "null", "true", "false", "[redacted"})
+_WINDOW: Final = 32_768
+"""Characters at either end of a huge error text that are looked at; what is kept is far less."""
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def redact_credentials(text: str, secrets: Iterable[str] = ()) -> str:
     """Mask credentials in *text*: each of *secrets* (raw and URL-encoded) and what looks like one.
 
-    Masked by shape: bearer and basic values, keys of the platform, values of fields whose name
-    says that they are a credential.
+    Masked by shape: bearer and basic values, keys of the platform and of common providers, user
+    and password in a URL, values of fields whose name says that they are a credential.
     """
-    for secret in secrets:
-        if secret:
-            for form in sorted({secret, quote(secret, safe=""), quote_plus(secret)}, key=len):
-                text = text.replace(form, REDACTED)
-    text = _SCHEMES.sub(lambda m: f"{m[1]}{m[2]}{REDACTED}", text)
-    text = _PLATFORM_KEYS.sub(REDACTED, text)
+    text = _without(text, (secrets,) if isinstance(secrets, str) else tuple(secrets))
+    text = _KEYS.sub(REDACTED, _USERINFO.sub(REDACTED, text))
+    text = _HEADERS.sub(rf"\1\2{REDACTED}", text)
+    text = _BASIC.sub(rf"\1\2{REDACTED}", _BEARER.sub(rf"\1\2{REDACTED}", text))
     return _FIELDS.sub(_mask_field, text)
 
 
 def _mask_field(match: re.Match[str]) -> str:
-    if match[3].lower() in {"bearer", "basic"}:  # the scheme; its value is masked already
-        return match[0]
-    return f"{match[1]}{match[2]}{REDACTED}"
+    name, separator, prefix, quoted, bare = match.groups()
+    if quoted is None:
+        kept = bare.lower() in _HARMLESS
+        return match[0] if kept else f"{name}{separator}{prefix}{REDACTED}"
+    opening = quoted[: len(quoted) - len(quoted.lstrip("\\")) + 1]
+    # The closing quote stands behind the match; an escaped one keeps its backslashes.
+    closing = opening[:-1] if quoted.endswith("\\") else ""
+    return f"{name}{separator}{prefix}{opening}{REDACTED}{closing}"
+
+
+def _without(text: str, secrets: tuple[str, ...]) -> str:
+    pattern = _secrets_pattern(secrets)
+    return pattern.sub(REDACTED, text) if pattern is not None else text
+
+
+@lru_cache(maxsize=32)
+def _secrets_pattern(secrets: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Match any of *secrets*, the longest first, each character raw, URL-encoded or escaped."""
+    ordered = sorted({secret for secret in secrets if secret.strip()}, key=len, reverse=True)
+    # The plain forms come first: they are literals, which the regex engine finds fast.
+    forms = [re.escape(secret) for secret in ordered]
+    forms += ["".join(map(_any_form, secret)) for secret in ordered]
+    return re.compile("|".join(forms)) if forms else None
+
+
+def _any_form(char: str) -> str:
+    octets = char.encode("utf-8", "surrogatepass")
+    encoded = "".join(f"%(?i:{octet:02x})" for octet in octets)
+    if char == " ":
+        return rf"(?: |\+|{encoded})"
+    escaped = r"\\?" if char in "\"'\\/" else ""
+    return f"(?:{escaped}{re.escape(char)}|{encoded})"
 
 
 def redact_credentials_deep(value: Any, secrets: Iterable[str] = ()) -> Any:
-    """Mask credentials in a JSON-like value: strings, and whatever a credential-named key holds."""
-    secrets = tuple(secrets)
+    """Mask credentials in a JSON-like value: strings, and whatever a credential-named key holds.
+
+    Tuples become lists. None and booleans are never masked: they give nothing away.
+    """
+    return _redact(value, (secrets,) if isinstance(secrets, str) else tuple(secrets), _MAX_DEPTH)
+
+
+def _redact(value: Any, secrets: tuple[str, ...], depth: int) -> Any:
     if isinstance(value, str):
         return redact_credentials(value, secrets)
-    if isinstance(value, dict):
-        return {
-            key: REDACTED
-            if isinstance(key, str) and _FIELD_NAME.match(key)
-            else redact_credentials_deep(item, secrets)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [redact_credentials_deep(item, secrets) for item in value]
-    return value
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if depth == 0:
+        return REDACTED
+    if not isinstance(value, dict):
+        return [_redact(item, secrets, depth - 1) for item in value]
+    redacted = {}
+    for key, item in value.items():
+        if isinstance(key, str):
+            key = _without(key, secrets)
+            if _FIELD_NAME.search(key) and not (item is None or isinstance(item, bool)):
+                item = REDACTED
+        redacted[key] = _redact(item, secrets, depth - 1)
+    return redacted
 
 
 def has_visible(text: str) -> bool:
@@ -65,8 +126,12 @@ def has_visible(text: str) -> bool:
 
 
 def without_surrogates(text: str) -> str:
-    """Replace lone surrogates by U+FFFD: UTF-8 cannot encode them."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    """Replace lone surrogates by U+FFFD: UTF-8 cannot encode them. A pair becomes its character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def without_controls(text: str) -> str:
@@ -77,37 +142,58 @@ def without_controls(text: str) -> str:
 def clip(text: str, limit: int, marker: str = " … ") -> str:
     """Cut *text* in the middle to at most *limit* characters, keeping head and tail.
 
-    Never splits a joined emoji or a base character from its combining marks.
+    Never splits a joined emoji, a flag, or a base character from its combining marks.
     """
     if len(text) <= limit:
         return text
     if limit <= len(marker):
-        return text[:limit]
-    head = (limit - len(marker) + 1) // 2
-    tail = limit - len(marker) - head
-    while head > 0 and _joins(text[head - 1], text[head]):
-        head -= 1
-    start = len(text) - tail
-    while start < len(text) and _joins(text[start - 1], text[start]):
+        return text[: _head(text, max(limit, 0))]
+    room = limit - len(marker)
+    head = _head(text, (room + 1) // 2)
+    start = len(text) - room // 2
+    while start < len(text) and _splits(text, start):
         start += 1
     return text[:head] + marker + text[start:]
 
 
-def _joins(before: str, after: str) -> bool:
-    """Tell whether two neighbours belong to one visible character."""
+def _head(text: str, end: int) -> int:
+    while end > 0 and _splits(text, end):
+        end -= 1
+    return end
+
+
+def _splits(text: str, index: int) -> bool:
+    """Tell whether a cut before *index* goes through one visible character."""
+    before, after = text[index - 1], text[index]
+    if _is_flag_part(before) and _is_flag_part(after):  # flags are pairs
+        first = index - 1
+        while first > 0 and _is_flag_part(text[first - 1]):
+            first -= 1
+        return (index - first) % 2 == 1
     return (
-        "\u200d" in (before, after)
-        or unicodedata.combining(after) != 0
-        or "\ufe00" <= after <= "\ufe0f"
-        or "\U0001f3fb" <= after <= "\U0001f3ff"
+        before == "\u200d"
+        or after in "\u200c\u200d"
+        or unicodedata.category(after)[0] == "M"  # combining marks, variation selectors, keycaps
+        or "\U0001f3fb" <= after <= "\U0001f3ff"  # skin tones
+        or "\U000e0020" <= after <= "\U000e007f"  # tags, of which some flags are made
+        or "\u1160" <= after <= "\u11ff"  # later parts of a Hangul syllable
     )
+
+
+def _is_flag_part(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
 def leaf_errors(error: BaseException) -> list[BaseException]:
     """Return the errors of nested groups, in order; a plain error is its own leaf."""
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for each in error.exceptions for leaf in leaf_errors(each)]
-    return [error]
+    leaves, waiting = [], [error]
+    while waiting:  # no recursion: groups can be nested deeper than the stack
+        each = waiting.pop()
+        if isinstance(each, BaseExceptionGroup):
+            waiting.extend(reversed(each.exceptions))
+        else:
+            leaves.append(each)
+    return leaves
 
 
 def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) -> str:
@@ -116,6 +202,8 @@ def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) ->
     Never empty: an error whose `str()` fails or is blank is its class name.
     """
     text = "; ".join(_describe(leaf) for leaf in leaf_errors(error))
+    # Masking a megabyte would stop the whole program for half a second.
+    text = clip(text, 2 * max(_WINDOW, limit))
     text = redact_credentials(without_controls(without_surrogates(text)), secrets)
     return clip(text, limit) or type(error).__name__
 
