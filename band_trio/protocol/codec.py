@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Final
 
 import orjson  # noqa: TID251 - this is the boundary
@@ -11,50 +12,99 @@ from band_trio.hygiene import without_surrogates
 from band_trio.protocol.errors import RemoteProtocolError
 
 MAX_DEPTH: Final = 200
-"""Deeper nesting is refused: no frame of the platform comes near it."""
+"""Deeper nesting is refused: no frame of the platform comes near it, and what was read must be
+writable again, where orjson stops at 254."""
 
 
 def loads(data: bytes | bytearray | str) -> Any:
-    """Parse JSON. Lone surrogates become U+FFFD, NaN and infinities are refused.
+    """Parse JSON. Lone surrogates become U+FFFD; NaN, infinities and deep nesting are refused.
+
+    Of equal keys the last one counts. Whole numbers beyond 64 bits become floats.
 
     Raises:
         RemoteProtocolError: *data* is not JSON.
     """
     try:
-        return orjson.loads(data)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        pass
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        value = _loads_leniently(data)
+    if _may_be_deep(data) and _is_deeper(value, MAX_DEPTH):
+        raise RemoteProtocolError("not JSON: nested too deeply")
+    return value
+
+
+def _loads_leniently(data: bytes | bytearray | str) -> Any:
     try:
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
-        return _clean(json.loads(text, parse_constant=_refuse), MAX_DEPTH)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_real, parse_int=_whole)
+        return _clean(value, MAX_DEPTH)
     except (ValueError, RecursionError) as exc:
         raise RemoteProtocolError(f"not JSON: {type(exc).__name__}") from None
 
 
 def dumps(value: Any) -> bytes:
-    """Write compact UTF-8 JSON; lone surrogates in any string become U+FFFD.
+    """Write compact UTF-8 JSON; lone surrogates in any string become U+FFFD, NaN becomes null.
 
     Raises:
-        TypeError: *value* holds something that JSON cannot express.
+        TypeError: *value* holds something that JSON cannot express, or is nested too deeply.
     """
     try:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError:
         # The usual reason is a lone surrogate, which costs a walk only when it happens.
-        return orjson.dumps(_clean(value, MAX_DEPTH), option=orjson.OPT_NON_STR_KEYS)
+        try:
+            value = _clean(value, MAX_DEPTH)
+        except ValueError as exc:
+            raise TypeError(str(exc)) from None
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
 
 
 def _refuse(constant: str) -> Any:
     raise ValueError(constant)
 
 
+def _real(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError("number out of range")
+    return value
+
+
+def _whole(digits: str) -> int | float:
+    value = _real(digits)  # which also refuses digits without end
+    whole = int(digits)
+    return whole if -(2**63) <= whole < 2**64 else value
+
+
+def _may_be_deep(data: bytes | bytearray | str) -> bool:
+    """Tell whether *data* has enough brackets; counting them costs next to nothing."""
+    if isinstance(data, str):
+        return data.count("[") + data.count("{") > MAX_DEPTH
+    return data.count(b"[") + data.count(b"{") > MAX_DEPTH
+
+
+def _is_deeper(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        # Parsers make plain dicts and lists only, so that the quick test is enough.
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
 def _clean(value: Any, depth: int) -> Any:
-    if depth == 0:
-        raise ValueError("nested too deeply")
     if isinstance(value, str):
         return without_surrogates(value)
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if depth == 0:
+        raise ValueError("nested too deeply")
     if isinstance(value, dict):
         return {_clean(k, depth - 1): _clean(v, depth - 1) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_clean(item, depth - 1) for item in value]
-    return value
+    return [_clean(item, depth - 1) for item in value]

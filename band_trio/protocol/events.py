@@ -159,6 +159,6 @@ def parse_event(topic: str, name: str, payload: dict[str, Any]) -> Event | None:
     if cls is None:
         return None
     event: Event = structure(payload, cls)
-    if isinstance(event, RoomAdded | RoomRemoved | RoomDeleted) and not event.id:
+    if getattr(event, "id", None) == "":
         raise RemoteProtocolError(f"{name}: empty id")
     return event

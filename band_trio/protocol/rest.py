@@ -6,6 +6,7 @@ Required fields have no default; everything else is optional and tolerates null.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
@@ -201,10 +202,7 @@ class ErrorBody:
         raw = body.get("error") if isinstance(body, dict) else None
         if not isinstance(raw, dict):
             return cls()
-        wait = raw.get("retry_after")
-        if isinstance(wait, str) and wait.strip().isdigit():
-            raw = {**raw, "retry_after": int(wait)}
-        return structure(raw, cls)
+        return structure({**raw, "retry_after": _wait(raw.get("retry_after"))}, cls)
 
     def problems(self) -> dict[str, list[str]]:
         """Return *details* as lists of text, whatever shape it came in."""
@@ -212,6 +210,17 @@ class ErrorBody:
             str(where): [str(each) for each in (what if isinstance(what, list) else [what])]
             for where, what in self.details.items()
         }
+
+
+def _wait(told: Any) -> float | None:
+    """Read whole or broken seconds, also as text; None for what is no wait."""
+    if isinstance(told, bool) or not isinstance(told, str | int | float):
+        return None
+    try:
+        seconds = float(told)
+    except (ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds < math.inf else None
 
 
 @attrs.frozen
@@ -226,12 +235,18 @@ class Page(Generic[T]):
 
     @classmethod
     def read(cls, body: Any, kind: type[T]) -> Page[T]:
-        """Read `{"data": […], "metadata": {…}}`; an item that is invalid is dropped and logged."""
+        """Read `{"data": […], "metadata": {…}}`; an item that is invalid is dropped and logged.
+
+        Raises:
+            RemoteProtocolError: there is no list of items. That is not the same as an empty one,
+                which says that rooms or messages are gone.
+        """
         envelope = structure(body, _Envelope)
         meta = structure(envelope.metadata, _PageMetadata)
+        more = meta.has_more is not False
         return cls(
             _readable(envelope.data, kind),
-            meta.next_cursor if meta.has_more is not False else None,
+            (meta.next_cursor or None) if more else None,  # "" would be the first page again
             meta.page,
             meta.total_pages,
             meta.total_count,
@@ -240,7 +255,7 @@ class Page(Generic[T]):
 
 @attrs.frozen
 class _Envelope:
-    data: list[Any] = attrs.field(factory=list)
+    data: list[Any]
     metadata: dict[str, Any] = attrs.field(factory=dict)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import attrs
 import cattrs
-from cattrs.gen import make_dict_structure_fn, override
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from band_trio.protocol.errors import RemoteProtocolError
 
@@ -31,18 +31,16 @@ def structure(raw: Any, cls: type[T]) -> T:
         raise RemoteProtocolError(f"{cls.__name__}: an object is needed, not {type(raw).__name__}")
     try:
         return _converter.structure(raw, cls)
-    except (cattrs.BaseValidationError, ValueError, TypeError, KeyError) as exc:
-        problems = (
-            cattrs.transform_error(exc)
-            if isinstance(exc, cattrs.BaseValidationError)
-            else [str(exc)]
-        )
-        raise RemoteProtocolError(f"{cls.__name__}: {'; '.join(problems)}") from None
+    except cattrs.ClassValidationError as exc:
+        # Names and types only: values of the peer have no place in our logs.
+        problems = "; ".join(cattrs.transform_error(exc))
+        raise RemoteProtocolError(f"{cls.__name__}: {problems}") from None
 
 
 def unstructure(value: attrs.AttrsInstance) -> dict[str, Any]:
-    """Return the JSON form of a wire object, fields that are None left out."""
-    return {name: item for name, item in _converter.unstructure(value).items() if item is not None}
+    """Return the JSON form of a wire object, fields that are None left out at every level."""
+    raw: dict[str, Any] = _converter.unstructure(value)
+    return raw
 
 
 def _exact(value: Any, kind: type) -> Any:
@@ -58,13 +56,29 @@ def _number(value: Any, _: type) -> float:
 
 
 def _timestamp(value: Any, _: type) -> datetime:
-    """Read ISO 8601; a time without a zone is UTC (platform docs, REST conventions)."""
+    """Read ISO 8601 as UTC; a time without a zone is UTC (platform docs, REST conventions)."""
     parsed = datetime.fromisoformat(_exact(value, str))
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    if parsed.tzinfo is None:
+        return parsed.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo is UTC else parsed.astimezone(UTC)
 
 
 def _mapping(value: Any, _: type) -> dict[str, Any]:
     return dict(_exact(value, dict))
+
+
+def _is_list(kind: Any) -> bool:
+    return get_origin(kind) is list
+
+
+def _is_choice(kind: Any) -> bool:
+    return get_origin(kind) is Literal
+
+
+def _choice(value: Any, kind: Any) -> Any:
+    if not (isinstance(value, str) and value in get_args(kind)):
+        raise ValueError("not one of the values allowed")  # without the value: it goes to the log
+    return value
 
 
 def _build() -> cattrs.Converter:
@@ -74,9 +88,18 @@ def _build() -> cattrs.Converter:
     converter.register_structure_hook(float, _number)
     converter.register_structure_hook(datetime, _timestamp)
     converter.register_structure_hook_func(lambda t: t == dict[str, Any], _mapping)
+    converter.register_structure_hook_func(_is_choice, _choice)
     converter.register_unstructure_hook(datetime, timestamp_text)
 
-    def lenient(cls: type) -> Any:
+    def exact_list(kind: Any) -> Any:
+        # cattrs takes any iterable: "abc" would become three items, an object its keys.
+        (item,) = get_args(kind)
+        if item is Any:
+            return lambda value, _: list(_exact(value, list))
+        each = converter.get_structure_hook(item)
+        return lambda value, _: [each(part, item) for part in _exact(value, list)]
+
+    def lenient(cls: Any) -> Any:
         fields = {
             field.name: override(struct_hook=_optional(converter, cls.__name__, field))
             for field in attrs.fields(attrs.resolve_types(cls))
@@ -84,25 +107,33 @@ def _build() -> cattrs.Converter:
         }
         return make_dict_structure_fn(cls, converter, **fields)  # type: ignore[arg-type]
 
+    def sparse(cls: Any) -> Any:
+        write = make_dict_unstructure_fn(cls, converter)
+        return lambda value: {name: part for name, part in write(value).items() if part is not None}
+
+    converter.register_structure_hook_factory(_is_list, exact_list)
     converter.register_structure_hook_factory(attrs.has, lenient)
+    converter.register_unstructure_hook_factory(attrs.has, sparse)
     return converter
 
 
 def timestamp_text(when: datetime) -> str:
     """Write a time as the platform does: UTC, microseconds, `Z`."""
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # Not strftime: it writes early years without their zeros.
+    return when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def _optional(converter: cattrs.Converter, owner: str, field: attrs.Attribute[Any]) -> Any:
     """Structure an optional field, or fall back to its default when it is null or wrong."""
-
     default: Any = field.default
     fallback = default.factory if hasattr(default, "factory") else lambda: default
+    kind: Any = field.type
+    read = converter.get_structure_hook(kind)
 
     def hook(value: Any, _: type) -> Any:
         if value is not None:
             try:
-                return converter.structure(value, field.type)  # type: ignore[arg-type]
+                return read(value, kind)
             except Exception as exc:  # noqa: BLE001 - the boundary: a bad optional field is dropped
                 _log.warning("dropped %s.%s: %s", owner, field.name, type(exc).__name__)
         return fallback()
