@@ -1,35 +1,37 @@
-"""Options, URLs and credentials. Frozen, checked at construction, without any I/O of its own.
+"""Options. Frozen, checked at construction, without any I/O of its own.
 
-Defaults and units stand beside each field: seconds where nothing else is said.
+Defaults and units stand beside each field: seconds where nothing else is said. URLs and
+credentials are configuration too: they live in their own files and are importable from here.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
-from ipaddress import ip_address
-from pathlib import Path
-from typing import Any, Final, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from typing import Any, Final, TypeGuard
+from uuid import UUID
 
 import attrs
 import httpx  # noqa: ASYNC127, TID251 - for the type of rest_transport only
 import trio
-import yaml
 
+from band_trio.credentials import CONFIG_FILE as CONFIG_FILE
+from band_trio.credentials import PROXY_MANAGED_API_KEY as PROXY_MANAGED_API_KEY
+from band_trio.credentials import Credentials as Credentials
+from band_trio.credentials import get_config_path as get_config_path
+from band_trio.credentials import load_agent_config as load_agent_config
+from band_trio.endpoints import DEFAULT_REST_URL as DEFAULT_REST_URL
+from band_trio.endpoints import DEFAULT_WS_URL as DEFAULT_WS_URL
+from band_trio.endpoints import SOCKET_PATH as SOCKET_PATH
+from band_trio.endpoints import Endpoints as Endpoints
+from band_trio.endpoints import is_loopback as is_loopback
+from band_trio.endpoints import resolve_endpoints as resolve_endpoints
+from band_trio.endpoints import variables
 from band_trio.errors import BandConfigError
 from band_trio.trace import Observer
 from band_trio.types import Hook
-
-DEFAULT_REST_URL: Final = "https://app.band.ai"
-DEFAULT_WS_URL: Final = "wss://app.band.ai/api/v1/socket/websocket"
-SOCKET_PATH: Final = "/api/v1/socket/websocket"
-CONFIG_FILE: Final = "agent_config.yaml"
-
-PROXY_MANAGED_API_KEY: Final = "proxy-managed"
-"""A key that is sent as it stands; a trusted proxy replaces it (platform docs, Credentials)."""
 
 OpenStream = Callable[[str], Awaitable[trio.abc.Stream]]
 """Given the socket URL, return a connected byte stream, TLS included."""
@@ -87,13 +89,22 @@ def _problem(field: attrs.Attribute[Any], value: object) -> str | None:
     if meta["kind"] == "count":
         whole = isinstance(value, int) and not isinstance(value, bool)
         return None if whole and value >= meta["low"] else f"must be a whole number ≥ {meta['low']}"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return "must be a finite number of seconds"
+    if not _is_finite(value):
+        return f"must be a finite number{' of seconds' if field.name.endswith('_seconds') else ''}"
     if value <= meta["low"]:
         return f"must be greater than {meta['low']:g}"
     if value >= meta.get("below", math.inf):
         return f"must be less than {meta['below']:g}"
     return None
+
+
+def _is_finite(value: object) -> TypeGuard[int | float]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond the range of floats
+        return False
 
 
 def _raise_problems(instance: attrs.AttrsInstance, *more: str | None) -> None:
@@ -169,14 +180,20 @@ class SessionConfig:
     def from_environment(cls, **overrides: Any) -> SessionConfig:
         """Read `BAND_` plus an option's name in capitals; *overrides* win.
 
+        An empty variable counts as absent; `none` means None where that is allowed.
+
         Raises:
-            BandConfigError: a variable does not parse, or a value is out of range.
+            BandConfigError: names every variable and override that is wrong.
             TypeError: an override names no option.
         """
-        values, problems = _from_environment(cls, os.environ)
+        values, problems = _from_environment(cls, variables(os.environ), overrides)
+        try:
+            config = cls(**{**values, **overrides})
+        except BandConfigError as exc:
+            raise (_joined(cls, problems, exc) if problems else exc) from None
         if problems:
-            raise BandConfigError(f"{cls.__name__}: " + "; ".join(problems))
-        return cls(**{**values, **overrides})
+            raise _joined(cls, problems)
+        return config
 
 
 @attrs.frozen(kw_only=True)
@@ -252,6 +269,7 @@ class ContactEventConfig:
 
     strategy: ContactStrategy = ContactStrategy.DISABLED
     hub_task_id: str | None = None
+    """Task (a UUID) that marks the hub room; None: found by its title."""
     on_event: Hook | None = attrs.field(default=None, repr=False)
     broadcast_changes: bool = switch(default=False)
 
@@ -262,7 +280,19 @@ class ContactEventConfig:
             more.append(f"strategy must be a ContactStrategy, not {self.strategy!r}")
         if self.strategy is ContactStrategy.CALLBACK and self.on_event is None:
             more.append("strategy callback needs on_event")
+        on_event: object = self.on_event
+        if on_event is not None and not callable(on_event):
+            more.append(f"on_event must be callable, not {type(on_event).__name__}")
+        if self.hub_task_id is not None and not _is_uuid(self.hub_task_id):
+            more.append(f"hub_task_id must be the text of a UUID, not {self.hub_task_id!r}")
         _raise_problems(self, *more)
+
+
+def _is_uuid(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(UUID(value))
+    except ValueError:
+        return False
 
 
 def _pair_problem(config: attrs.AttrsInstance, lower: str, upper: str, relation: str) -> str | None:
@@ -273,25 +303,31 @@ def _pair_problem(config: attrs.AttrsInstance, lower: str, upper: str, relation:
     return f"{lower} must {relation} {upper}, not {low!r} with {high!r}" if broken else None
 
 
-C = TypeVar("C", bound=attrs.AttrsInstance)
 _WORDS: Final = {"true": True, "1": True, "yes": True, "on": True} | dict.fromkeys(
     ("false", "0", "no", "off"), False
 )
 
 
-def _from_environment(cls: type[C], environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """Read the options of *cls* that the environment names; return values and problems."""
+def _from_environment(
+    cls: type[attrs.AttrsInstance], environ: Mapping[str, str], skipped: Iterable[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Read the options of *cls* that the environment names; return good values and problems."""
     values: dict[str, Any] = {}
     problems: list[str] = []
     for field in attrs.fields(cls):
         name = f"BAND_{field.name.upper()}"
-        text = environ.get(name, "").strip()
-        if not text or "kind" not in field.metadata:
+        text = environ.get(name)
+        if text is None or "kind" not in field.metadata or field.name in skipped:
             continue
         try:
-            values[field.name] = _parse(text, field.metadata)
+            value = _parse(text, field.metadata)
         except (KeyError, ValueError):
-            problems.append(f"{name} is not a valid {field.metadata['kind']}: {text!r}")
+            problems.append(f"{name} is not a valid {field.metadata['kind']}: {text[:40]!r}")
+            continue
+        if problem := _problem(field, value):
+            problems.append(f"{name} {problem}, not {text[:40]!r}")
+        else:
+            values[field.name] = value
     return values, problems
 
 
@@ -303,161 +339,8 @@ def _parse(text: str, meta: Mapping[Any, Any]) -> object:
     return int(text) if meta["kind"] == "count" else float(text)
 
 
-# --------------------------------------------------------------------------- URLs
-
-
-@attrs.frozen
-class Endpoints:
-    """Where the platform is; both URLs checked."""
-
-    rest_url: str
-    """Origin, without a trailing slash; every path begins with `/api/v1`."""
-    ws_url: str
-
-
-def resolve_endpoints(
-    rest_url: str | None = None,
-    ws_url: str | None = None,
-    *,
-    allow_insecure: bool = False,
-    environ: Mapping[str, str] | None = None,
-) -> Endpoints:
-    """Find both URLs: arguments, else `BAND_REST_URL` and `BAND_WS_URL`, else the public platform.
-
-    A missing socket URL is derived from a REST URL that is given (platform docs, Endpoints).
-
-    Raises:
-        BandConfigError: a URL has the wrong scheme, no host, a key in it, or is unencrypted
-            beyond loopback.
-    """
-    env = {
-        name.upper(): text for name, text in (os.environ if environ is None else environ).items()
-    }
-    rest = rest_url or env.get("BAND_REST_URL") or DEFAULT_REST_URL
-    rest = _checked_url(rest, "rest_url", ("http", "https"), allow_insecure).rstrip("/")
-    if ws_url:
-        ws = ws_url
-    elif rest_url:
-        ws = _socket_url(rest)
-    else:
-        ws = env.get("BAND_WS_URL") or _socket_url(rest)
-    return Endpoints(rest, _checked_url(ws, "ws_url", ("ws", "wss"), allow_insecure))
-
-
-def _socket_url(rest_url: str) -> str:
-    parts = urlsplit(rest_url)
-    scheme = "wss" if parts.scheme == "https" else "ws"
-    return urlunsplit((scheme, parts.netloc, SOCKET_PATH, "", ""))
-
-
-def _checked_url(url: str, name: str, schemes: tuple[str, str], allow_insecure: bool) -> str:
-    try:
-        parts = urlsplit(url.strip())
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        raise BandConfigError(f"{name} is not a valid URL.") from None
-    where = f"{parts.scheme}://{host}"
-    if parts.scheme not in schemes or not host:
-        raise BandConfigError(f"{name} must begin with {schemes[1]}:// and name a host.")
-    if parts.username or parts.password:
-        raise BandConfigError(f"{name} ({where}) must not hold credentials.")
-    query = dict(parse_qsl(parts.query))
-    if query.get("token"):
-        raise BandConfigError(f"{name} ({where}) must not hold a token; pass the key as api_key.")
-    if parts.scheme == schemes[0] and not allow_insecure and not is_loopback(host):
-        raise BandConfigError(
-            f"{name} ({where}) is not encrypted, and the API key would travel in the clear. "
-            f"Use {schemes[1]}://, or AgentConfig(allow_insecure=True) in a network you trust."
-        )
-    kept = urlencode([(k, v) for k, v in parse_qsl(parts.query) if k not in ("api_key", "token")])
-    return urlunsplit((parts.scheme, parts.netloc, parts.path, kept, ""))
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether *host* names this machine."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-# --------------------------------------------------------------------------- credentials
-
-
-@attrs.frozen
-class Credentials:
-    """Who the agent is; the key is in no repr."""
-
-    agent_id: str
-    api_key: str = attrs.field(repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        problems = [
-            f"{name} must be a non-empty string"
-            for name in ("agent_id", "api_key")
-            if not (isinstance(value := getattr(self, name), str) and value.strip())
-        ]
-        if problems:
-            raise BandConfigError("Credentials: " + "; ".join(problems) + ".")
-        if not all(32 < ord(char) < 127 for char in self.api_key):
-            raise BandConfigError("Credentials: api_key must be printable ASCII without spaces.")
-
-
-def get_config_path() -> Path:
-    """Return where `load_agent_config` looks by default: `agent_config.yaml` in the working
-    directory."""
-    return Path(CONFIG_FILE)
-
-
-def load_agent_config(key: str, *, config_path: str | Path | None = None) -> tuple[str, str]:
-    """Read agent id and API key of *key* from a YAML file.
-
-    The file holds `key: {agent_id: …, api_key: …}`, or both at the top level, which is used when
-    the key is absent. Values never appear in errors.
-
-    Raises:
-        BandConfigError: the file is missing or not YAML, the key is unknown, a field is missing.
-    """
-    path = Path(config_path) if config_path is not None else get_config_path()
-    data = _read_yaml(path)
-    if key in data:
-        entry = data[key]
-    elif "agent_id" in data:
-        entry = data
-    else:
-        names = sorted(str(name) for name in data)
-        known = f" It has: {', '.join(names)}." if names else " It is empty."
-        raise BandConfigError.with_suggestion(f"{path} has no agent {key!r}.{known}", key, names)
-    if not isinstance(entry, dict):
-        raise BandConfigError(f"{path}: {key!r} must hold agent_id and api_key.")
-    missing = [
-        name
-        for name in ("agent_id", "api_key")
-        if not (isinstance(entry.get(name), str) and entry[name].strip())
-    ]
-    if missing:
-        raise BandConfigError(f"{path}: {key!r} lacks {' and '.join(missing)} (non-empty text).")
-    return entry["agent_id"], entry["api_key"]
-
-
-def _read_yaml(path: Path) -> dict[Any, Any]:
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BandConfigError(
-            f"{path} does not exist. Create it with agent_id and api_key, or pass them directly."
-        ) from None
-    except (OSError, UnicodeDecodeError) as exc:
-        raise BandConfigError(f"{path} cannot be read: {type(exc).__name__}.") from None
-    except yaml.YAMLError as exc:
-        mark = getattr(exc, "problem_mark", None)
-        line = f" near line {mark.line + 1}" if mark is not None else ""
-        # The cause is left out on purpose: it quotes the line, which may hold the key.
-        raise BandConfigError(f"{path} is not valid YAML{line}.") from None
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise BandConfigError(f"{path} must hold a mapping of agent names.")
-    return data
+def _joined(
+    cls: type, problems: Iterable[str], error: BandConfigError | None = None
+) -> BandConfigError:
+    more = [str(error).removeprefix(f"{cls.__name__}: ")] if error is not None else []
+    return BandConfigError(f"{cls.__name__}: " + "; ".join([*problems, *more]))
