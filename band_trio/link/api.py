@@ -1,0 +1,401 @@
+"""REST: one request at a time, and what may be repeated. The only user of httpx.
+
+Two rules shape this file. Requests never wait inside the connection pool: cancelling them there
+loses slots for good, so a limiter smaller than the pool stands in front of it, one lane for
+claims and marks, one for everything else. And a request that is not repeatable is never sent
+twice once its bytes may have reached the server: its caller gets `OutcomeUnknownError`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, TypedDict, Unpack
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import attrs
+import httpx  # noqa: ASYNC127, TID251 - this is the one door to httpx
+import trio
+
+from band_trio.backoff import half_jitter
+from band_trio.config import AgentConfig, Credentials, Endpoints, is_loopback
+from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
+from band_trio.hygiene import clip, redact_credentials, without_controls
+from band_trio.link.told import told_wait
+from band_trio.logs import RepeatedLog
+from band_trio.protocol import codec
+from band_trio.protocol.errors import RemoteProtocolError
+from band_trio.protocol.rest import ErrorBody
+
+_log: Final = logging.getLogger(__name__)
+
+USER_AGENT: Final = "band-trio"
+RETRY_BASE_SECONDS: Final = 0.5
+RETRY_CAP_SECONDS: Final = 8.0
+"""Back-off between two tries of one call; the whole call ends after `rest_call_seconds` anyway."""
+POOL_SECONDS: Final = 5.0
+"""Longest wait inside the pool. Behind the limiter it is zero, so running out means lost slots."""
+CLOSE_SECONDS: Final = 1.0
+"""Longest time for closing connections."""
+MAX_TEXT: Final = 300
+"""Characters of other people's words that are passed on in an error."""
+
+_CUT_OFF: Final = (httpx.HTTPError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+class NotSentError(BandConnectionError):
+    """Nothing of the request reached the server: it may be sent again, whatever it was."""
+
+
+class Lane(Enum):
+    """Which tokens a request takes; the lanes never wait for each other."""
+
+    BULK = "bulk"
+    """Reads, tools, posts."""
+    PRIORITY = "priority"
+    """Claims and marks."""
+
+
+class Parts(TypedDict, total=False):
+    """What a request may carry besides its method and path."""
+
+    json: Any
+    """Body as a JSON value."""
+    params: Mapping[str, Any]
+    """Query; None leaves a name out."""
+    lane: Lane
+    """`Lane.BULK` unless said otherwise."""
+    headers: Mapping[str, str]
+    content: bytes
+    """Body as it stands."""
+
+
+@attrs.frozen
+class Answer:
+    """What the platform said, whatever it was."""
+
+    status: int
+    body: Any = None
+    """Parsed JSON; None where there is none."""
+    retry_after: float | None = None
+    """Seconds to wait before asking again, as told by a header or by the body."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is 2xx."""
+        return 200 <= self.status < 300
+
+    @property
+    def data(self) -> Any:
+        """The `data` of the envelope, or None."""
+        return self.body.get("data") if isinstance(self.body, dict) else None
+
+    @property
+    def error(self) -> ErrorBody:
+        """The `error` of the envelope; an empty one where there is none."""
+        return ErrorBody.read(self.body)
+
+
+class Api:
+    """Sends requests to one platform as one agent. Made by `open_api`."""
+
+    def __init__(self, rest_url: str, secret: str, config: AgentConfig) -> None:
+        self.rest_url: Final = rest_url
+        """Where the requests go; what errors name."""
+        self.config: Final = config
+        self._secret = secret
+        self._headers = httpx.Headers(
+            {"X-API-Key": secret, "User-Agent": USER_AGENT, "Accept": "application/json"}
+        )
+        self._lanes = {
+            Lane.BULK: trio.CapacityLimiter(config.rest_bulk),
+            Lane.PRIORITY: trio.CapacityLimiter(config.rest_priority),
+        }
+        # A connect that is given up has sent nothing, which is worth knowing: it ends before the
+        # scope around the try does. All else is bounded by that scope alone, because the
+        # library's own bounds start again with every byte.
+        connect = config.rest_try_seconds * 2 / 3
+        self._extensions = {
+            "timeout": {"connect": connect, "pool": POOL_SECONDS, "read": None, "write": None}
+        }
+        self._repeated = RepeatedLog(_log)
+        self._transport = config.rest_transport or _new_transport(rest_url, config)
+        # Transports that were replaced, and when; the next replacement closes the idle ones.
+        self._retired: list[tuple[float, httpx.AsyncBaseTransport]] = []
+
+    def __repr__(self) -> str:
+        return f"Api({self.rest_url!r})"
+
+    # ----------------------------------------------------------------- one try
+
+    async def once(
+        self, method: str, path: str, *, within: float | None = None, **parts: Unpack[Parts]
+    ) -> Answer:
+        """Send one request and return whatever is answered, any status.
+
+        *within* bounds the try in seconds, the wait for its turn included; the default is
+        `rest_try_seconds`.
+
+        Raises:
+            NotSentError: nothing reached the server.
+            OutcomeUnknownError: cut off, or out of time, after sending may have begun.
+        """
+        request = self._request(method, path, parts)
+        sending = False
+        with trio.move_on_after(self.config.rest_try_seconds if within is None else within):
+            async with self._lanes[parts.get("lane", Lane.BULK)]:
+                sending = True
+                return await self._exchange(request, f"{method} {path}")
+        error = OutcomeUnknownError if sending else NotSentError
+        raise error(f"{self.rest_url} gave no answer to {method} {path} in time.")
+
+    def _request(self, method: str, path: str, parts: Parts) -> httpx.Request:
+        url = self.rest_url + path
+        query = {k: v for k, v in parts.get("params", {}).items() if v is not None}
+        if query:
+            url = f"{url}?{urlencode(query)}"
+        headers, content = self._headers, parts.get("content")
+        if "json" in parts or "headers" in parts:
+            headers = headers.copy()
+            headers.update(parts.get("headers"))
+        if "json" in parts:
+            content = codec.dumps(parts["json"])
+            headers["Content-Type"] = "application/json"
+        return httpx.Request(
+            method, _url(url), headers=headers, content=content, extensions=self._extensions
+        )
+
+    async def _exchange(self, request: httpx.Request, what: str) -> Answer:
+        """Send *request* and read the answer; map the library's errors to ours."""
+        transport = self._transport
+        try:
+            response = await transport.handle_async_request(request)
+        except httpx.PoolTimeout:
+            await self._replace(transport)
+            raise NotSentError(f"{self.rest_url}: no free connection for {what}.") from None
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as exc:
+            raise NotSentError(f"{self.rest_url} cannot be reached: {self._said(exc)}.") from None
+        except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as exc:
+            raise NotSentError(f"{what} cannot be sent: {self._said(exc)}.") from None
+        except _CUT_OFF as exc:
+            raise OutcomeUnknownError(
+                f"{self.rest_url} was cut off during {what}: {self._said(exc)}."
+            ) from None
+        return await self._read(response, what)
+
+    async def _read(self, response: httpx.Response, what: str) -> Answer:
+        status, content, finished = response.status_code, b"", False
+        try:
+            content = await response.aread()
+            finished = True
+        except httpx.DecodingError:
+            content = b"?"  # odd, like any body that is not JSON; the status still counts
+        except _CUT_OFF as exc:
+            raise OutcomeUnknownError(
+                f"{self.rest_url} was cut off answering {what}: {self._said(exc)}."
+            ) from None
+        finally:
+            if not finished:
+                with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                    await response.aclose()
+        body = None
+        if content:
+            try:
+                body = codec.loads(content)
+            except RemoteProtocolError:
+                self._repeated.warning("odd body in the answer %d to %s", status, what)
+        return Answer(status, body, None if status < 300 else told_wait(response.headers.get, body))
+
+    def _said(self, exc: BaseException) -> str:
+        """Return what a library says, fit for our errors: short, clean, without the key."""
+        text = without_controls(str(exc)).rstrip(".") or type(exc).__name__
+        return clip(redact_credentials(text, [self._secret]), MAX_TEXT)
+
+    async def _replace(self, stuck: httpx.AsyncBaseTransport) -> None:
+        """Begin with fresh connections: the pool has lost slots, which is a bug worth a line."""
+        if self.config.rest_transport is not None:
+            self._repeated.warning("the application's REST transport ran out of connections")
+            return
+        if self._transport is not stuck:
+            return  # another request has noticed it before
+        self._repeated.warning("the connection pool of %s is stuck: replacing it", self.rest_url)
+        now = trio.current_time()
+        self._transport = _new_transport(self.rest_url, self.config)
+        # Requests of others may still run on the one that is replaced now, but not on those
+        # that were replaced longer ago than a request may last.
+        idle = [t for when, t in self._retired if now - when > self.config.rest_try_seconds]
+        self._retired = [(when, t) for when, t in self._retired if t not in idle]
+        self._retired.append((now, stuck))
+        await _close(idle)
+
+    async def aclose(self) -> None:
+        """Close the connections; a transport of the application stays open, it may serve again."""
+        ours = [transport for _, transport in self._retired]
+        if self.config.rest_transport is None:
+            ours.append(self._transport)
+        await _close(ours)
+
+    # ----------------------------------------------------------------- several tries
+
+    async def repeat(
+        self, method: str, path: str, *, within: float | None = None, **parts: Unpack[Parts]
+    ) -> Answer:
+        """Send a request that may be repeated, until it is answered or the time is over.
+
+        *within* bounds the whole call in seconds (default `rest_call_seconds`), each try is
+        bounded by `rest_try_seconds`. The result is a 2xx. 404 to a repeated DELETE is one too,
+        because an earlier try has done the work.
+
+        Raises:
+            BandApiError: a definite no, or a told wait above `retry_after_cap_seconds`.
+            BandConnectionError: no answer within the time.
+        """
+        call = _Call(self, within)
+        may_have_worked = False
+        while True:
+            try:
+                answer = await self.once(method, path, within=call.next_try(), **parts)
+            except BandConnectionError as exc:
+                may_have_worked |= isinstance(exc, OutcomeUnknownError)
+                wait = call.after_error(exc)
+            else:
+                if answer.ok:
+                    return answer
+                if method == "DELETE" and answer.status == 404 and may_have_worked:
+                    return Answer(204)
+                if answer.status not in (408, 429) and answer.status < 500:
+                    raise self.refusal(answer)
+                may_have_worked |= answer.status != 429
+                wait = call.after_answer(answer)
+            await trio.sleep(wait)  # holding no token
+
+    async def post(
+        self, method: str, path: str, *, within: float | None = None, **parts: Unpack[Parts]
+    ) -> Answer:
+        """Send a request that must not take effect twice; the result is a 2xx.
+
+        It is sent again only when nothing was sent, or after 429, which is a refusal before
+        anything was written (platform docs, Retry rules). *within* as for `repeat`.
+
+        Raises:
+            BandApiError: a definite no, or a told wait above `retry_after_cap_seconds`.
+            OutcomeUnknownError: it may have taken effect.
+            NotSentError: the server was not reached within the time.
+        """
+        call = _Call(self, within)
+        while True:
+            try:
+                answer = await self.once(method, path, within=call.next_try(), **parts)
+            except NotSentError as exc:
+                wait = call.after_error(exc)
+            else:
+                if answer.ok:
+                    return answer
+                if answer.status == 408 or answer.status >= 500:
+                    error = self.refusal(answer)
+                    raise OutcomeUnknownError(f"{method} {path}: {error}") from error
+                if answer.status != 429:
+                    raise self.refusal(answer)
+                wait = call.after_answer(answer)
+            await trio.sleep(wait)  # holding no token
+
+    def refusal(self, answer: Answer) -> BandApiError:
+        """Return the error for an answer that is a no."""
+        error = answer.error
+
+        def clean(text: str | None) -> str | None:
+            return text and clip(redact_credentials(text, [self._secret]), MAX_TEXT)
+
+        return BandApiError(
+            answer.status,
+            clean(error.code),
+            clean(error.message),
+            request_id=error.request_id,
+            details=error.problems(),
+            retry_after=answer.retry_after,
+        )
+
+
+class _Call:
+    """The clock of one call over its tries: what is left of the time, and how long to wait."""
+
+    def __init__(self, api: Api, within: float | None) -> None:
+        self._api = api
+        seconds = api.config.rest_call_seconds if within is None else within
+        self._deadline = trio.current_time() + seconds
+        self._tries = 0
+
+    def next_try(self) -> float:
+        """Return how long the next try may take."""
+        self._tries += 1
+        left = max(0.0, self._deadline - trio.current_time())
+        return min(self._api.config.rest_try_seconds, left)
+
+    def after_error(self, exc: BandConnectionError) -> float:
+        """Return how long to wait after no answer; raise when the time does not allow that."""
+        wait = self._back_off()
+        if trio.current_time() + wait < self._deadline:
+            return wait
+        if isinstance(exc, NotSentError):
+            raise exc
+        raise BandConnectionError(str(exc)) from exc
+
+    def after_answer(self, answer: Answer) -> float:
+        """Return how long to wait after a no for now; raise it when the time is too short."""
+        wait = max(self._back_off(), answer.retry_after or 0.0)
+        too_long = wait > self._api.config.retry_after_cap_seconds
+        if too_long or trio.current_time() + wait >= self._deadline:
+            raise self._api.refusal(answer)
+        return wait
+
+    def _back_off(self) -> float:
+        return half_jitter(self._tries - 1, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS)
+
+
+@asynccontextmanager
+async def open_api(
+    endpoints: Endpoints, credentials: Credentials, config: AgentConfig
+) -> AsyncGenerator[Api]:
+    """Open the REST side; its connections are closed when the block ends."""
+    api = Api(endpoints.rest_url, credentials.api_key, config)
+    try:
+        yield api
+    finally:
+        with trio.move_on_after(CLOSE_SECONDS, shield=True):
+            await api.aclose()
+
+
+async def _close(transports: list[httpx.AsyncBaseTransport]) -> None:
+    for transport in transports:
+        await transport.aclose()
+
+
+@lru_cache(maxsize=1024)  # the reads of a room repeat their few URLs, and parsing one is slow
+def _url(text: str) -> httpx.URL:
+    return httpx.URL(text)
+
+
+def _new_transport(rest_url: str, config: AgentConfig) -> httpx.AsyncBaseTransport:
+    """Make a transport with fresh connections.
+
+    A transport instead of a client halves the cost of a request, and nothing logs whole URLs.
+    The price: the proxy of the environment is looked up here, once, for the one origin.
+    """
+    parts = urlsplit(rest_url)
+    host = parts.hostname or ""
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if is_loopback(host) or proxy_bypass(host):
+        proxy = None
+    return httpx.AsyncHTTPTransport(
+        # Redirects are not followed: a plain URL needs no certificates, which load slowly.
+        verify=parts.scheme == "https",
+        limits=httpx.Limits(
+            max_connections=config.rest_pool, max_keepalive_connections=config.rest_pool
+        ),
+        proxy=proxy,
+    )

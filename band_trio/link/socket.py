@@ -1,0 +1,363 @@
+"""One WebSocket: a port over trio-websocket that adds what the library leaves open.
+
+* The byte stream is ours, or the application's: opened first, closed forcefully last, whatever
+  happens in between. The library's own functions leak it when an upgrade is refused.
+* The opening handshake has our deadline: the library waits for ever for a silent peer.
+* Whatever the library's reader dies of becomes `SocketClosed` here; no error and no group of the
+  library gets out.
+* Limits: 16 unread messages, then the peer waits; 4 MiB per message, more closes with 1009.
+
+Only one task may send. A send that was cancelled leaves half a frame on the wire, so nothing may
+be sent after it: leave the block.
+"""
+
+from __future__ import annotations
+
+import math
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any, Final, Never, cast
+from urllib.parse import SplitResult, urlsplit
+
+import attrs
+import trio
+import trio_websocket  # noqa: TID251 - this is the one door to trio_websocket
+from wsproto.utilities import LocalProtocolError
+
+from band_trio.config import OpenStream
+from band_trio.link.told import told_wait
+from band_trio.nurseries import hide_nursery
+from band_trio.protocol import codec
+from band_trio.protocol.errors import RemoteProtocolError
+from band_trio.protocol.rest import ErrorBody
+
+QUEUE_MESSAGES: Final = 16
+"""Unread messages; then the library stops reading and the peer waits."""
+MESSAGE_BYTES: Final = 4 * 2**20
+"""Largest message; the platform keeps its own below 1 MiB (platform docs, Limits)."""
+BUFFER_BYTES: Final = 64 * 2**10
+HEAD_BYTES: Final = 64 * 2**10
+"""How much of a refused upgrade is kept to find out why."""
+TOO_BIG: Final = 1009
+NORMAL: Final = 1000
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class SocketClosed(Exception):
+    """The connection is over. Inside only: the supervisor decides what follows."""
+
+    def __init__(self, code: int | None, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        """The close code, 1006 when there was no close frame; None when nobody knows."""
+        self.reason = reason
+
+
+class ConnectFailed(Exception):
+    """The server was not reached, or did not finish the handshake. Inside only."""
+
+
+class UpgradeRefused(Exception):
+    """The server answered the upgrade with a status. Inside only."""
+
+    def __init__(self, status: int, headers: Headers, body: bytes) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+        parsed = _json(body)
+        self.error: Final = ErrorBody.read(parsed)
+        """The platform's error object; empty where there is none."""
+        fields = {name.lower().decode("latin-1"): v.decode("latin-1") for name, v in headers}
+        self.retry_after: Final = told_wait(fields.get, parsed)
+        """Seconds to wait as told by a header or by the body."""
+
+
+@attrs.define(eq=False)
+class Socket:
+    """An open connection; works until its `async with` block is left."""
+
+    _connection: trio_websocket.WebSocketConnection
+    _stream: _WatchedStream
+    _reader: _Reader
+
+    async def send(self, text: str) -> None:
+        """Put one message on the wire. One task at a time; see the module's last paragraph.
+
+        Raises:
+            SocketClosed: it is not on the wire, or not all of it.
+        """
+        try:
+            await self._connection.send_message(text)
+        except (trio_websocket.ConnectionClosed, LocalProtocolError) as exc:
+            self._raise_closed(exc)
+
+    async def receive(self) -> str | bytes:
+        """Return the next message; those that came before a close are delivered first.
+
+        Raises:
+            SocketClosed: there will be no more.
+        """
+        try:
+            return await self._connection.get_message()
+        except trio_websocket.ConnectionClosed as exc:
+            self._raise_closed(exc)
+
+    async def close(self) -> None:
+        """Send one close frame 1000 and wait for the answer; bound it, the peer may be silent."""
+        try:
+            await self._connection.aclose(NORMAL)
+        except (trio_websocket.ConnectionClosed, LocalProtocolError):
+            return  # it is over already, so there is nobody to say goodbye to
+
+    @property
+    def quiet_since(self) -> float:
+        """The trio time since when the peer has sent nothing although we were reading; infinity
+        while there may be something that was not read yet."""
+        return self._stream.reading_since
+
+    def _raise_closed(self, exc: Exception) -> Never:
+        reason = exc.reason if isinstance(exc, trio_websocket.ConnectionClosed) else None
+        if reason is None:
+            died = self._reader.failure
+            raise SocketClosed(None, f"the connection failed: {died or exc!r}") from None
+        if reason.code == TOO_BIG and MESSAGE_TEXT in (reason.reason or ""):
+            text = f"a message above {MESSAGE_BYTES} bytes arrived (close code 1009)"
+            raise SocketClosed(TOO_BIG, text) from None
+        words = f": {reason.reason}" if reason.reason else ""
+        raise SocketClosed(reason.code, f"close code {reason.code}{words}") from None
+
+
+MESSAGE_TEXT: Final = "Exceeded maximum message size"
+"""How the library words its own close 1009, as opposed to one of the peer."""
+
+
+@asynccontextmanager
+async def open_socket(
+    url: str,
+    resource: str,
+    headers: Headers,
+    *,
+    open_stream: OpenStream | None,
+    connect_seconds: float,
+) -> AsyncGenerator[Socket]:
+    """Connect to the host of *url*, ask for *resource* (path and query), upgrade.
+
+    The stream is closed forcefully when the block ends; say goodbye with `Socket.close` before.
+
+    Raises:
+        ConnectFailed: no connection, no handshake, or not within *connect_seconds*.
+        UpgradeRefused: the server answered with a status.
+        Whatever the block raises, as itself.
+    """
+    deadline = trio.current_time() + connect_seconds
+    stream = _WatchedStream(await _connect(open_stream or open_byte_stream, url, deadline))
+    try:
+        with hide_nursery("open_socket"):
+            async with trio.open_nursery() as nursery:
+                reader = _Reader(nursery)
+                try:
+                    yield await _shake_hands(reader, stream, url, resource, headers, deadline)
+                finally:
+                    reader.scope.cancel(reason="the socket's block has been left")
+    finally:
+        await trio.aclose_forcefully(stream)
+
+
+async def _connect(open_stream: OpenStream, url: str, deadline: float) -> trio.abc.Stream:
+    with trio.move_on_at(deadline):
+        try:
+            return await open_stream(url)
+        except Exception as exc:
+            raise ConnectFailed(f"no connection: {_describe(exc)}") from exc
+    raise ConnectFailed("no connection in time")
+
+
+async def _shake_hands(
+    reader: _Reader,
+    stream: _WatchedStream,
+    url: str,
+    resource: str,
+    headers: Headers,
+    deadline: float,
+) -> Socket:
+    connection = None
+    with trio.CancelScope(deadline=deadline) as scope:
+        # The library does not notice when the stream ends in the handshake.
+        stream.ended = reader.failed = lambda: scope.cancel(reason="the handshake has failed")
+        connection = await trio_websocket.wrap_client_stream(
+            cast("trio.Nursery", reader),
+            cast("trio.SocketStream", stream),
+            _host(urlsplit(url)),
+            resource,
+            extra_headers=list(headers),
+            message_queue_size=QUEUE_MESSAGES,
+            max_message_size=MESSAGE_BYTES,
+            receive_buffer_size=BUFFER_BYTES,
+        )
+    if connection is None:
+        raise _why_no_handshake(reader.failure, bytes(stream.head), stream.at_end)
+    stream.ended = reader.failed = _nothing
+    stream.head_room = 0
+    stream.head.clear()
+    return Socket(connection, stream, reader)
+
+
+def _why_no_handshake(
+    failure: Exception | None, head: bytes, at_end: bool
+) -> ConnectFailed | UpgradeRefused:
+    if isinstance(failure, trio_websocket.ConnectionRejected):
+        return UpgradeRefused(failure.status_code, failure.headers, failure.body or b"")
+    refused = _refusal(head)
+    if refused is not None:
+        return refused
+    if failure is not None:
+        return ConnectFailed(f"the handshake failed: {_describe(failure)}")
+    if at_end:
+        return ConnectFailed("the connection ended in the handshake")
+    return ConnectFailed("no answer to the handshake in time")
+
+
+def _refusal(head: bytes) -> UpgradeRefused | None:
+    """Read a refusal whose body ends with the connection, or not at all: the library waits on."""
+    top, _, body = head.partition(b"\r\n\r\n")
+    first, *lines = top.split(b"\r\n")
+    words = first.split(None, 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+        return None
+    if words[1] == b"101":
+        return None
+    pairs = [(name.strip(), value.strip()) for name, _, value in (x.partition(b":") for x in lines)]
+    return UpgradeRefused(int(words[1]), pairs, body)
+
+
+# --------------------------------------------------------------------------- the library's reader
+
+
+def _nothing() -> None:
+    pass
+
+
+@attrs.define(eq=False)
+class _Reader:
+    """Stands in for the nursery that the library starts its reader in.
+
+    The reader is shielded: after the block was cancelled it still has to read the answer to the
+    close frame. Its errors are kept here instead of cancelling the block.
+    """
+
+    nursery: trio.Nursery
+    scope: trio.CancelScope = attrs.field(init=False)
+    failure: Exception | None = attrs.field(default=None, init=False)
+    failed: Callable[[], None] = attrs.field(default=_nothing, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.scope = trio.CancelScope(shield=True)  # open_socket cancels it when its block ends
+
+    def start_soon(self, task: Callable[[], Awaitable[Any]]) -> None:
+        self.nursery.start_soon(self._run, task)
+
+    async def _run(self, task: Callable[[], Awaitable[Any]]) -> None:
+        with self.scope:
+            try:
+                await task()
+            except Exception as exc:  # noqa: BLE001 - the boundary: it ends this socket
+                self.failure = exc
+                self.failed()
+
+
+@attrs.define(eq=False)
+class _WatchedStream(trio.abc.Stream):
+    """A byte stream that tells when its peer is quiet or gone, and keeps the first bytes."""
+
+    inner: trio.abc.Stream
+    ended: Callable[[], None] = _nothing
+    at_end: bool = False
+    reading_since: float = math.inf
+    head: bytearray = attrs.field(factory=bytearray)
+    head_room: int = HEAD_BYTES
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self.inner.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self.inner.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        self.reading_since = trio.current_time()
+        try:
+            data = await self.inner.receive_some(max_bytes)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._end()
+            raise
+        finally:
+            self.reading_since = math.inf
+        if not data:
+            self._end()
+        elif self.head_room:
+            self.head += data[: self.head_room]
+            self.head_room = HEAD_BYTES - len(self.head)
+        return data
+
+    async def aclose(self) -> None:
+        self._end()
+        await self.inner.aclose()
+
+    def _end(self) -> None:
+        self.at_end = True
+        self.ended()
+
+
+# --------------------------------------------------------------------------- the byte stream
+
+
+async def open_byte_stream(url: str) -> trio.abc.Stream:
+    """Connect to the host of a `ws://` or `wss://` URL: TCP to the first address that answers,
+    and TLS with the system's certificates for `wss`.
+
+    Raises:
+        OSError: no address answered.
+        trio.BrokenResourceError: TLS failed; the cause says why.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    secure = parts.scheme == "wss"
+    tcp = await trio.open_tcp_stream(host, parts.port or (443 if secure else 80))
+    if not secure:
+        return tcp
+    stream = trio.SSLStream(tcp, _tls(), server_hostname=host, https_compatible=True)
+    try:
+        await stream.do_handshake()
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
+    return stream
+
+
+@cache  # loading the certificates takes tens of milliseconds
+def _tls() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _host(parts: SplitResult) -> str:
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    default = 443 if parts.scheme == "wss" else 80
+    return host if parts.port in (None, default) else f"{host}:{parts.port}"
+
+
+def _describe(exc: BaseException) -> str:
+    """Name what went wrong; errors of TLS and of the library have their text in the cause."""
+    if not str(exc) and exc.__cause__ is not None:
+        return _describe(exc.__cause__)
+    return f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return codec.loads(body)
+    except RemoteProtocolError:
+        return None
