@@ -300,6 +300,16 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
+@attrs.frozen
+class ToolCallOutcome:
+    """What a call by name came to: a result, or a text that a model can act on."""
+
+    value: Any
+    """The JSON-safe result; the text of the failure where `ok` is false."""
+    ok: bool
+    error_message: str | None = None
+
+
 def is_contact_hub_turn(*, sender_type: str, sender_id: str) -> bool:
     """Tell whether a message is a synthetic contact event of the hub room."""
     return sender_type == SYNTHETIC_SENDER_TYPE and sender_id == SYNTHETIC_CONTACT_EVENTS_SENDER_ID
@@ -390,6 +400,9 @@ class AgentToolsProtocol(Protocol):
     async def execute_tool_call(
         self, name: str, args: Any, *, call_id: str | None = None
     ) -> Any: ...
+    async def execute_tool_call_structured(
+        self, name: str, args: Any, *, call_id: str | None = None
+    ) -> ToolCallOutcome: ...
 
 
 class RoomContext(Protocol):

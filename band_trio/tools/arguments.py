@@ -1,0 +1,270 @@
+"""Arguments of a tool call: repaired where there is one reading, else refused with a reason.
+
+Models send numbers as text, lists as JSON text and mentions as objects. What can only mean one
+thing is taken as that; everything else becomes a text that tells the model what to change.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+
+import attrs
+import cattrs
+from cattrs.gen import make_dict_structure_fn, override
+
+from band_trio import texts
+from band_trio.errors import InvalidToolArgumentsError
+from band_trio.hygiene import clip, has_visible, without_surrogates
+from band_trio.tools.definitions import Argument, argument_of
+from band_trio.tools.mentions import mention_text, split_mentions
+
+_log: Final = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=attrs.AttrsInstance)
+
+_PROBLEM_CHARS: Final = 2000
+_WHOLE: Final = re.compile(r"\s*[+-]?\d{1,18}\s*")
+_NUMBER: Final = re.compile(r"\s*[+-]?\d{1,18}(\.\d+)?([eE][+-]?\d{1,3})?\s*")
+
+
+def validate_tool_arguments(name: str, model: type[M], args: Any) -> M:
+    """Build the arguments *model* of the tool *name* from what a model sent.
+
+    Raises:
+        InvalidToolArgumentsError: something is missing or wrong; the text lists every problem.
+    """
+    try:
+        return _converter.structure(_as_object(args, model), model)
+    except (cattrs.BaseValidationError, ValueError, TypeError) as exc:
+        raise InvalidToolArgumentsError(format_tool_validation_error(name, exc)) from None
+
+
+def format_tool_validation_error(name: str, exc: Exception) -> str:
+    """Word a validation failure for the model: `Invalid arguments for <tool>: <path>: <text>; …`."""
+    problems = [str(exc)]
+    if isinstance(exc, cattrs.BaseValidationError):
+        problems = [
+            _reworded(text) for text in cattrs.transform_error(exc, format_exception=_describe)
+        ]
+    return texts.invalid_arguments(name, clip("; ".join(problems), _PROBLEM_CHARS))
+
+
+def method_arguments(instance: attrs.AttrsInstance) -> dict[str, Any]:
+    """Return the keyword arguments for the tool's method: defaults filled in, None left out."""
+    values = ((f.name, getattr(instance, f.name)) for f in attrs.fields(type(instance)))
+    return {name: value for name, value in values if value is not None}
+
+
+def _describe(exc: BaseException, _: type | None) -> str:
+    return "is required" if isinstance(exc, KeyError) else str(exc)
+
+
+def _reworded(problem: str) -> str:
+    """Turn `text @ $.path` into `path: text`, the path left out when empty."""
+    text, _, path = problem.rpartition(" @ $")
+    path = path.lstrip(".")
+    return f"{path}: {text}" if path else text
+
+
+def _as_object(args: Any, model: type[attrs.AttrsInstance]) -> dict[str, Any]:
+    if args is None or args == "":
+        args = {}
+    if isinstance(args, str):
+        parsed = _parsed(args, dict)
+        args = args if parsed is None else parsed
+    if not isinstance(args, Mapping):
+        names = ", ".join(field.name for field in attrs.fields(model)) or "none"
+        raise TypeError(f"must be one JSON object (arguments: {names})")
+    values = {str(key): value for key, value in args.items()}
+    for field in attrs.fields(model):
+        for alias in argument_of(field).aliases:
+            if alias in values and field.name not in values:
+                values[field.name] = values.pop(alias)
+        # A null for something optional means what leaving it out means.
+        if values.get(field.name, ...) is None and field.default is not attrs.NOTHING:
+            del values[field.name]
+    unknown = values.keys() - {field.name for field in attrs.fields(model)}
+    if unknown:
+        _log.debug("%s: unknown arguments ignored: %s", model.__name__, sorted(unknown))
+    return values
+
+
+# --------------------------------------------------------------------------- one value
+
+
+def convert_value(value: Any, kind: Any, spec: Argument) -> Any:
+    """Return *value* as *kind*, repaired if there is one reading, within the limits of *spec*.
+
+    Raises:
+        ValueError, TypeError: it cannot be read as that; the text says what is needed.
+    """
+    result = _converted(value, kind, spec)
+    if isinstance(result, str):
+        _check_text(result, spec)
+    elif isinstance(result, int | float) and not isinstance(result, bool):
+        _check_bounds(result, spec)
+    return result
+
+
+def _converted(value: Any, kind: Any, spec: Argument) -> Any:
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return _optional(value, kind, spec)
+    if origin is Literal:
+        return _choice(value, get_args(kind))
+    if origin is list or kind is list:
+        return _list(value, (get_args(kind) or (Any,))[0], spec)
+    if origin is dict or kind is dict:
+        return _mapping(value)
+    simple: Callable[[Any], Any] | None = _SIMPLE.get(kind)
+    if simple is not None:
+        return simple(value)
+    return value if kind is Any else _converter.structure(value, kind)
+
+
+def _optional(value: Any, kind: Any, spec: Argument) -> Any:
+    kinds = [each for each in get_args(kind) if each is not NoneType]
+    if value is None and len(kinds) < len(get_args(kind)):
+        return None
+    if len(kinds) == 1:
+        return _converted(value, kinds[0], spec)
+    return _converter.structure(value, kind)
+
+
+def _choice(value: Any, choices: tuple[Any, ...]) -> Any:
+    if value in choices:
+        return value
+    raise ValueError(f"must be one of {', '.join(map(str, choices))}, not {_shown(value)}")
+
+
+def _list(value: Any, item: Any, spec: Argument) -> list[Any]:
+    if value is None and spec.mentions:
+        value = []  # nobody; the tool's own answer then says who could be mentioned
+    elif isinstance(value, str) and item is str:
+        value = split_mentions(value) if value.strip() else []
+    elif isinstance(value, str):
+        value = _parsed(value, list)
+    elif isinstance(value, Mapping) and spec.mentions:
+        value = [value]
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"must be a list, not {_shown(value)}")
+    return [_item(each, item, spec) for each in value]
+
+
+def _item(value: Any, kind: Any, spec: Argument) -> Any:
+    if spec.mentions and isinstance(value, Mapping):
+        named = mention_text(value)
+        if named is None:
+            raise ValueError("an object in the list needs an id, a handle or a name")
+        return named
+    return _converted(value, kind, spec)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        value = _parsed(value, dict)
+    if not isinstance(value, Mapping):
+        raise TypeError(f"must be an object, not {_shown(value)}")
+    return {str(key): item for key, item in value.items()}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"must be text, not {_shown(value)}")
+    return without_surrogates(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"must be a whole number, not {_shown(value)}")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"must be a number, not {_shown(value)}")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    if not isinstance(value, bool):
+        raise TypeError(f"must be true or false, not {_shown(value)}")
+    return value
+
+
+_SIMPLE: Final[dict[Any, Callable[[Any], Any]]] = {
+    str: _text,
+    int: _whole,
+    float: _number,
+    bool: _truth,
+}
+
+
+def _check_text(value: str, spec: Argument) -> None:
+    if spec.visible and not has_visible(value):
+        raise ValueError(texts.CANNOT_BE_BLANK)
+    if spec.pattern is not None and not re.fullmatch(spec.pattern, value):
+        raise ValueError(f"has characters that are not possible here: {_shown(value)}")
+
+
+def _check_bounds(value: float, spec: Argument) -> None:
+    low, high = spec.low, spec.high
+    if (low is not None and value < low) or (high is not None and value > high):
+        wanted = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"must be {wanted}, not {value}")
+
+
+def _shown(value: Any) -> str:
+    """Quote a wrong value briefly: it comes from a model and may be long."""
+    if value is None:
+        return "null"
+    if isinstance(value, str | int | float):
+        return clip(json.dumps(value, ensure_ascii=False), 60)
+    return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+
+
+def _parsed(text: str, kind: type) -> Any:
+    """Return the *kind* that *text* holds as JSON, or None."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, kind) else None
+
+
+# --------------------------------------------------------------------------- the converter
+
+
+def _build() -> cattrs.Converter:
+    converter = cattrs.Converter()
+
+    def by_field(cls: type) -> Any:
+        hooks = {
+            field.name: override(struct_hook=_field_hook(field))
+            for field in attrs.fields(attrs.resolve_types(cls))
+        }
+        return make_dict_structure_fn(cls, converter, **hooks)  # type: ignore[arg-type]
+
+    converter.register_structure_hook_factory(attrs.has, by_field)
+    return converter
+
+
+def _field_hook(field: attrs.Attribute[Any]) -> Callable[[Any, Any], Any]:
+    spec, kind = argument_of(field), field.type
+    return lambda value, _: convert_value(value, kind, spec)
+
+
+_converter: Final = _build()

@@ -1,0 +1,174 @@
+"""The registry of tools, and who gets which: capabilities, the contact hub, and filters.
+
+A new tool is a class for its arguments, a row here, and a method of the same name (without
+`band_`) on the tools object. Everything else follows from the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from band_trio.errors import BandConfigError
+from band_trio.tools import chat_inputs as chat
+from band_trio.tools.definitions import BandTool, Surface, ToolDefinition
+from band_trio.types import AdapterFeatures, Capability, ToolCategory, TurnEffect
+
+T = TypeVar("T")
+
+
+def _tool(
+    tool: BandTool,
+    model: type[attrs.AttrsInstance],
+    category: ToolCategory,
+    effect: TurnEffect,
+    *,
+    room_bound: bool,
+) -> ToolDefinition:
+    method = tool.value.removeprefix("band_")
+    return ToolDefinition(tool.value, model, method, category, effect, room_bound)
+
+
+_CHAT, _OBSERVE, _ACT = ToolCategory.CHAT, TurnEffect.OBSERVE, TurnEffect.ACT
+
+_ROWS: Final = [
+    _tool(BandTool.SEND_MESSAGE, chat.SendMessageInput, _CHAT, TurnEffect.REPLY, room_bound=True),
+    _tool(BandTool.SEND_EVENT, chat.SendEventInput, _CHAT, _OBSERVE, room_bound=True),
+    _tool(BandTool.NO_REPLY, chat.NoReplyInput, _CHAT, TurnEffect.DECLINE, room_bound=False),
+    _tool(BandTool.ADD_PARTICIPANT, chat.AddParticipantInput, _CHAT, _ACT, room_bound=True),
+    _tool(BandTool.REMOVE_PARTICIPANT, chat.RemoveParticipantInput, _CHAT, _ACT, room_bound=True),
+    _tool(BandTool.LOOKUP_PEERS, chat.LookupPeersInput, _CHAT, _OBSERVE, room_bound=True),
+    _tool(BandTool.GET_PARTICIPANTS, chat.GetParticipantsInput, _CHAT, _OBSERVE, room_bound=True),
+    _tool(BandTool.CREATE_CHATROOM, chat.CreateChatroomInput, _CHAT, _ACT, room_bound=False),
+]
+
+TOOL_DEFINITIONS: Final[dict[str, ToolDefinition]] = {row.name: row for row in _ROWS}
+"""All tools by name, in the order in which they are offered."""
+
+TOOL_MODELS: Final[dict[str, type[attrs.AttrsInstance]]] = {
+    row.name: row.input_model for row in _ROWS if row.surface is Surface.AGENT
+}
+"""Argument classes of the agent tools by name."""
+
+
+def iter_tool_definitions(
+    *, surface: Surface = Surface.AGENT, capabilities: Iterable[Capability] | None = None
+) -> list[ToolDefinition]:
+    """Return the tools that *capabilities* open, in order; None opens the chat tools only."""
+    opened = {capability.value for capability in capabilities or ()}
+    return [
+        row
+        for row in TOOL_DEFINITIONS.values()
+        if row.surface is surface and _is_open(row.category, opened)
+    ]
+
+
+def _is_open(category: ToolCategory | None, opened: Iterable[str]) -> bool:
+    return category is None or category is ToolCategory.CHAT or category.value in opened
+
+
+def withheld_tool_names(capabilities: Iterable[Capability] | None) -> frozenset[str]:
+    """Return the names of agent tools that *capabilities* do not open."""
+    offered = {row.name for row in iter_tool_definitions(capabilities=capabilities)}
+    return frozenset(TOOL_MODELS) - offered
+
+
+def get_band_tool_category(name: str) -> ToolCategory | None:
+    """Return the category of the platform tool *name*; None for any other name."""
+    row = TOOL_DEFINITIONS.get(name)
+    return row.category if row else None
+
+
+def turn_effect(name: str, *, custom_effects: dict[str, TurnEffect] | None = None) -> TurnEffect:
+    """Return what a successful call of *name* means; platform names first, unknown = observe."""
+    row = TOOL_DEFINITIONS.get(name)
+    if row is not None:
+        return row.effect
+    return (custom_effects or {}).get(name, TurnEffect.OBSERVE)
+
+
+# --------------------------------------------------------------------------- filters
+
+
+@lru_cache(maxsize=256)
+def selected_tool_definitions(
+    features: AdapterFeatures, *, is_hub_room: bool = False
+) -> tuple[ToolDefinition, ...]:
+    """Return the tools that an adapter with *features* offers; the hub room adds contacts."""
+    capabilities = features.capabilities | (
+        frozenset([Capability.CONTACTS]) if is_hub_room else frozenset()
+    )
+    rows = iter_tool_definitions(capabilities=capabilities)
+    return tuple(
+        filter_tool_schemas(
+            rows,
+            features,
+            get_name=lambda row: row.name,
+            get_category=lambda row: row.category,
+        )
+    )
+
+
+def filter_tool_schemas(
+    schemas: Sequence[T],
+    features: AdapterFeatures,
+    *,
+    get_name: Callable[[T], str],
+    get_category: Callable[[T], ToolCategory | None] | None = None,
+) -> list[T]:
+    """Narrow *schemas* by included categories, then included names, then excluded names.
+
+    Filters act on platform tools only: what has another name always passes.
+    """
+    kept: list[T] = []
+    for each in schemas:
+        name = get_name(each)
+        category = get_category(each) if get_category else get_band_tool_category(name)
+        if name not in TOOL_DEFINITIONS or _passes(name, category, features):
+            kept.append(each)
+    return kept
+
+
+def _passes(name: str, category: ToolCategory | None, features: AdapterFeatures) -> bool:
+    if features.include_categories is not None and category not in features.include_categories:
+        return False
+    if features.include_tools is not None and name not in features.include_tools:
+        return False
+    return name not in (features.exclude_tools or ())
+
+
+def checked_tool_names(names: Iterable[str], option: str) -> tuple[str, ...]:
+    """Return *names* as a tuple; a typo must not leave a tool on or off.
+
+    Raises:
+        BandConfigError: a name is no agent tool.
+    """
+    known = [tool.value for tool in BandTool]
+    given = (names,) if isinstance(names, str) else tuple(names)
+    for name in given:
+        if name not in known:
+            raise BandConfigError.with_suggestion(
+                f"{option}: {name!r} is no platform tool.", str(name), known, max_distance=4
+            )
+    return tuple(str(name) for name in given)
+
+
+def checked_categories(names: Any, option: str) -> tuple[ToolCategory, ...]:
+    """Return *names* as categories.
+
+    Raises:
+        BandConfigError: a name is no category.
+    """
+    known = [category.value for category in ToolCategory]
+    given = (names,) if isinstance(names, str) else tuple(names)
+    for name in given:
+        if name not in known:
+            raise BandConfigError.with_suggestion(
+                f"{option}: {name!r} is no tool category; there are {', '.join(known)}.",
+                str(name),
+                known,
+            )
+    return tuple(ToolCategory(name) for name in given)

@@ -1,0 +1,287 @@
+"""What all tools of one turn share: the fence, the ledger, the roster and the limits of a call.
+
+The tools object is made once per turn, so making it costs a few assignments; methods are wrapped
+once, when their class is defined.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+
+import trio
+
+from band_trio import texts
+from band_trio.errors import (
+    BandApiError,
+    BandConnectionError,
+    BandToolError,
+    OutcomeUnknownError,
+    RoomExecutionStoppedError,
+)
+from band_trio.protocol.rest import (
+    ChatMessage,
+    ChatRoom,
+    EventReceipt,
+    Mention,
+    MessageReceipt,
+    Page,
+    Participant,
+    Peer,
+)
+from band_trio.tools.catalogue import TOOL_DEFINITIONS
+from band_trio.tools.definitions import BandTool
+from band_trio.tools.flights import Flights
+from band_trio.tools.mentions import bare_handle, mentionable
+from band_trio.tools.turn import Turn, TurnListener
+from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
+
+_log: Final = logging.getLogger(__name__)
+
+TOOL_SECONDS: Final = 60.0
+"""Longest tool call, all its requests and retries included, where the client tells no other."""
+
+ROSTER_FIELDS: Final = ("id", "name", "type", "handle", "description")
+"""What is known of a participant between turns."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound="ToolCore")
+Method = Callable[Concatenate[C, P], Coroutine[Any, Any, R]]
+
+
+class ToolRest(Protocol):
+    """What the tools need of the REST client; `band_trio.link.rest.RestClient` has it."""
+
+    async def list_participants(self, room_id: str, /) -> list[Participant]: ...
+    async def add_participant(
+        self, room_id: str, participant_id: str, role: str, /
+    ) -> Participant | None: ...
+    async def remove_participant(self, room_id: str, participant_id: str, /) -> None: ...
+    async def list_peers(self, not_in_chat: str, page: int, page_size: int, /) -> Page[Peer]: ...
+    async def create_chat(self, task_id: str | None = None, /) -> ChatRoom | None: ...
+    async def get_context(
+        self, room_id: str, cursor: str | None = None, limit: int = 100, /
+    ) -> Page[ChatMessage]: ...
+    async def post_message(
+        self,
+        room_id: str,
+        content: str,
+        mentions: Sequence[Mention],
+        attachment_ids: Sequence[str] = (),
+        /,
+    ) -> MessageReceipt: ...
+    async def post_event(
+        self,
+        room_id: str,
+        content: str,
+        message_type: str,
+        metadata: dict[str, Any] | None,
+        /,
+    ) -> EventReceipt: ...
+
+
+def fenced(
+    method: Method[C, P, R],
+) -> Method[C, P, R]:
+    """Refuse the call when the turn is over; tell the runtime of a stop seen in an answer."""
+
+    @wraps(method)
+    async def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        self.turn.check_open()
+        try:
+            return await method(self, *args, **kwargs)
+        except RoomExecutionStoppedError:
+            self.turn.tell(lambda listener: listener.stop_observed())
+            raise
+
+    return call
+
+
+def platform_tool(
+    tool: BandTool,
+) -> Callable[[Method[C, P, R]], Method[C, P, R]]:
+    """Make a method a platform tool: fenced, and its effect recorded when it succeeds.
+
+    Dispatch, direct calls and relays all go through the method, so all of them count.
+    """
+    effect = TOOL_DEFINITIONS[tool.value].effect
+
+    def wrap(
+        method: Method[C, P, R],
+    ) -> Method[C, P, R]:
+        guarded = fenced(method)
+
+        @wraps(method)
+        async def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            result = await guarded(self, *args, **kwargs)
+            if result is not None:
+                self.turn.record(TurnEffect.OBSERVE if _did_nothing(result) else effect)
+            return result
+
+        return call
+
+    return wrap
+
+
+def _did_nothing(result: object) -> bool:
+    """Tell whether a changing tool found its work done already."""
+    return isinstance(result, dict) and result.get("status") == "already_in_room"
+
+
+class ToolCore:
+    """Base of the tools object; see `band_trio.tools.agent_tools.AgentTools`."""
+
+    def __init__(
+        self,
+        room_id: str,
+        rest: ToolRest,
+        participants: Iterable[Mapping[str, Any]] | None = None,
+        *,
+        hub_room_id: str | None = None,
+        agent_id: str | None = None,
+        features: AdapterFeatures | None = None,
+        turn: Turn | None = None,
+    ) -> None:
+        self.room_id = room_id
+        """The room that these tools act in."""
+        self.rest = rest
+        """The platform, for what no tool covers. Calls through it bypass fence and ledger."""
+        self.agent_id = agent_id
+        """The agent itself; None in scripts, where nothing is known to be oneself."""
+        self.features = features
+        """What the adapter may use; None opens everything to dispatch, for scripts."""
+        self.turn: Turn = turn if turn is not None else Turn()
+        """The ledger of the turn that these tools belong to."""
+        self._hub_room_id = hub_room_id
+        self._roster: list[dict[str, Any]] = [dict(person) for person in participants or ()]
+        self._calls: Flights[ToolCallOutcome] = Flights(keep=True)
+        self._sends: Flights[dict[str, Any]] = Flights(keep=False)
+
+    @property
+    def participants(self) -> list[dict[str, Any]]:
+        """Who is in the room, as far as known: id, name, type, handle, description (a copy)."""
+        return [dict(person) for person in self._roster]
+
+    @property
+    def is_hub_room(self) -> bool:
+        """Whether this is the room in which contact events arrive."""
+        return self._hub_room_id is not None and self.room_id == self._hub_room_id
+
+    def available_mention_handles(self) -> list[str]:
+        """Return the handles that can be mentioned, with `@`, without the agent's own."""
+        return mentionable(self._roster, self.agent_id)
+
+    # ----------------------------------------------------------------- limits of a call
+
+    @property
+    def _secrets(self) -> Iterable[str]:
+        """What must never be shown, as far as the client knows it."""
+        secrets: Iterable[str] = getattr(self.rest, "secrets", ())
+        return secrets
+
+    def _deadline(self) -> float:
+        """Return when a call that begins now has to be over (trio time)."""
+        seconds: float = getattr(self.rest, "call_seconds", TOOL_SECONDS)
+        return trio.current_time() + seconds
+
+    @contextmanager
+    def _reading(self, deadline: float) -> Generator[None]:
+        """Bound requests that change nothing.
+
+        Raises:
+            BandToolError: they timed out, or the platform was not reached.
+        """
+        try:
+            with trio.move_on_at(deadline) as scope:
+                yield
+        except BandConnectionError as exc:
+            raise BandToolError(texts.NOT_REACHED) from exc
+        if scope.cancelled_caught:
+            raise BandToolError(texts.READ_TIMED_OUT)
+
+    @contextmanager
+    def _writing(
+        self, deadline: float, effect: TurnEffect, *, repeated: bool = False
+    ) -> Generator[None]:
+        """Bound one request that changes something.
+
+        *repeated* says that the client repeats it by itself: when it gives up, an earlier try
+        may have worked.
+
+        A caller that is cancelled in the middle leaves *effect* behind, because the request may
+        have worked and running the turn again could do it twice.
+
+        Raises:
+            BandToolError: the platform was not reached, so nothing was done.
+            OutcomeUnknownError: nobody knows what was done.
+        """
+        self.turn.check_open()
+        try:
+            with trio.move_on_at(deadline) as scope:
+                yield
+        except OutcomeUnknownError:
+            raise
+        except BandConnectionError as exc:
+            if repeated:
+                raise OutcomeUnknownError("no answer to any try") from exc
+            raise BandToolError(texts.NOT_REACHED) from exc
+        except BandApiError as exc:
+            if repeated and exc.status >= 500:
+                raise OutcomeUnknownError("no definite answer to any try") from exc
+            raise
+        except trio.Cancelled:
+            self.turn.record(effect)
+            raise
+        if scope.cancelled_caught:
+            raise OutcomeUnknownError("the call timed out after its request was sent")
+
+    # ----------------------------------------------------------------- roster
+
+    async def _refresh_roster(self, deadline: float) -> list[Participant]:
+        """Read who is in the room; an empty answer is a glitch and changes nothing."""
+        with self._reading(deadline):
+            rows = await self.rest.list_participants(self.room_id)
+        self.turn.check_open()
+        if not rows:
+            # The agent itself is a participant, so a true list is never empty.
+            _log.warning("room %s: an empty participant list was ignored", self.room_id)
+            return rows
+        known = {person.get("id"): person for person in self._roster}
+        self._roster = [_merged(known.get(row.id), roster_entry(row)) for row in rows]
+        roster = self.participants
+        self.turn.tell(lambda listener: listener.roster_read(roster))
+        return rows
+
+    def _note_present(self, entry: dict[str, Any]) -> None:
+        """Put somebody into the roster at once: the platform may list them only later."""
+        known = next((p for p in self._roster if p.get("id") == entry["id"]), None)
+        others = [p for p in self._roster if p.get("id") != entry["id"]]
+        merged = _merged(known, entry)
+        self._roster = [*others, merged]
+        self._tell_roster(lambda listener: listener.participant_seen(dict(merged)))
+
+    def _note_absent(self, participant_id: str) -> None:
+        self._roster = [p for p in self._roster if p.get("id") != participant_id]
+        self._tell_roster(lambda listener: listener.participant_gone(participant_id))
+
+    def _tell_roster(self, notify: Callable[[TurnListener], None]) -> None:
+        try:
+            self.turn.tell(notify)
+        except Exception:  # noqa: BLE001 - somebody was added or removed: the call did not fail
+            _log.exception("room %s: the local roster could not be updated", self.room_id)
+
+
+def roster_entry(person: Participant | Peer) -> dict[str, Any]:
+    """Return what is kept of a participant; missing fields are left out."""
+    values = {name: getattr(person, name) for name in ROSTER_FIELDS}
+    values["handle"] = bare_handle(person.handle) or None
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _merged(known: Mapping[str, Any] | None, fresh: dict[str, Any]) -> dict[str, Any]:
+    """Lay *fresh* over what was known: what is missing now does not erase it."""
+    return {**known, **fresh} if known else fresh

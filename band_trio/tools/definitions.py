@@ -1,0 +1,114 @@
+"""What a tool is: a name, a class for its arguments, and what calling it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from band_trio.types import ToolCategory, TurnEffect
+
+
+class Surface(StrEnum):
+    """Who may be offered a tool."""
+
+    AGENT = "agent"
+    HUMAN = "human"
+
+
+class BandTool(StrEnum):
+    """The names of all agent tools."""
+
+    SEND_MESSAGE = "band_send_message"
+    SEND_EVENT = "band_send_event"
+    NO_REPLY = "band_no_reply"
+    ADD_PARTICIPANT = "band_add_participant"
+    REMOVE_PARTICIPANT = "band_remove_participant"
+    LOOKUP_PEERS = "band_lookup_peers"
+    GET_PARTICIPANTS = "band_get_participants"
+    CREATE_CHATROOM = "band_create_chatroom"
+    LIST_CONTACTS = "band_list_contacts"
+    ADD_CONTACT = "band_add_contact"
+    REMOVE_CONTACT = "band_remove_contact"
+    LIST_CONTACT_REQUESTS = "band_list_contact_requests"
+    RESPOND_CONTACT_REQUEST = "band_respond_contact_request"
+    LIST_MEMORIES = "band_list_memories"
+    STORE_MEMORY = "band_store_memory"
+    GET_MEMORY = "band_get_memory"
+    SUPERSEDE_MEMORY = "band_supersede_memory"
+    ARCHIVE_MEMORY = "band_archive_memory"
+    LIST_ROOM_FILES = "band_list_room_files"
+    READ_ROOM_FILE = "band_read_room_file"
+    SEND_ROOM_FILE = "band_send_room_file"
+    LIST_TASKS = "band_list_tasks"
+    CREATE_TASK = "band_create_task"
+    GET_TASK = "band_get_task"
+    UPDATE_TASK = "band_update_task"
+    GET_TASK_HISTORY = "band_get_task_history"
+    GET_BOARD = "band_get_board"
+    SET_BOARD = "band_set_board"
+
+
+@attrs.frozen
+class ToolDefinition:
+    """One tool. Its description is the docstring of *input_model*; the arguments are the fields."""
+
+    name: str
+    input_model: type[attrs.AttrsInstance]
+    method_name: str
+    """The method of the tools object that does the work."""
+    category: ToolCategory | None
+    effect: TurnEffect
+    """What a successful call means for the judgement of the turn."""
+    room_bound: bool
+    surface: Surface = Surface.AGENT
+
+
+ARGUMENT: Final = "band_trio.argument"
+"""Key under which a field's metadata holds its `Argument`."""
+
+
+@attrs.frozen
+class Argument:
+    """What a field adds to its type: words for the model and limits for the value."""
+
+    description: str
+    visible: bool = False
+    """At least one character that a reader sees is needed."""
+    pattern: str | None = None
+    """A regular expression for the whole text."""
+    low: int | None = None
+    high: int | None = None
+    mentions: bool = False
+    """Items may be objects with an id, handle or name."""
+    aliases: tuple[str, ...] = ()
+    """Other names that are accepted, but not advertised."""
+
+
+def argument(
+    description: str,
+    *,
+    default: Any = attrs.NOTHING,
+    visible: bool = False,
+    pattern: str | None = None,
+    low: int | None = None,
+    high: int | None = None,
+    mentions: bool = False,
+    aliases: Sequence[str] = (),
+) -> Any:
+    """Declare an argument of a tool as an attrs field; without *default* it is required.
+
+    Bounds are not part of the schema that a model sees, so *description* should state them.
+    """
+    spec = Argument(description, visible, pattern, low, high, mentions, tuple(aliases))
+    return attrs.field(default=default, metadata={ARGUMENT: spec})
+
+
+def argument_of(field: attrs.Attribute[Any]) -> Argument:
+    """Return what *field* was declared with; plain fields may carry a `description`."""
+    spec = field.metadata.get(ARGUMENT)
+    if isinstance(spec, Argument):
+        return spec
+    return Argument(str(field.metadata.get("description", "")))

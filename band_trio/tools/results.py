@@ -1,0 +1,115 @@
+"""What a tool call gives back: JSON-safe values, capped texts, and errors worded for a model."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from datetime import date
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+
+from band_trio import texts
+from band_trio.errors import API_ERROR_CHARS, BandConnectionError, BandError, OutcomeUnknownError
+from band_trio.hygiene import clip, error_text, redact_credentials, without_controls
+from band_trio.tools.definitions import BandTool
+
+_log: Final = logging.getLogger(__name__)
+
+RESULT_CHARS: Final = 50_000
+"""Most characters of one result that a model sees."""
+_MARKER: Final = "\n… shortened …\n"
+_FAILED: Final = ("error:", "error executing ", "invalid arguments for ", "unknown tool:")
+
+
+def serialize_tool_result(value: Any) -> Any:
+    """Return *value* as JSON-safe data; objects become dicts, bytes URL-safe base64."""
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, bytes | bytearray):
+        return base64.urlsafe_b64encode(value).decode("ascii")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {key: serialize_tool_result(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [serialize_tool_result(item) for item in value]
+    return _serialized_object(value)
+
+
+def _serialized_object(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    if attrs.has(type(value)):
+        fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
+        return serialize_tool_result(fields)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        return serialize_tool_result({name: getattr(value, name) for name in names})
+    return value
+
+
+def tool_result_text(value: Any, *, limit: int = RESULT_CHARS) -> str:
+    """Return a result as the text a model reads, at most *limit* characters, head and tail kept."""
+    if not isinstance(value, str):
+        try:
+            value = json.dumps(value, ensure_ascii=False, default=str)
+        except (ValueError, RecursionError):
+            return "Error: the result of this call cannot be shown, because it contains itself."
+        except TypeError:
+            value = str(value)
+    return clip(value, limit, _MARKER)
+
+
+def is_failed_tool_output(value: Any) -> bool:
+    """Tell whether an output of unknown origin looks like a failure.
+
+    Where the structured outcome is at hand, its `ok` is the better source.
+    """
+    if isinstance(value, Mapping):
+        return value.get("ok") is False
+    return isinstance(value, str) and value.lstrip().lower().startswith(_FAILED)
+
+
+def redact_tool_call_args(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call as events may show them: file contents become their size."""
+    shown = dict(args)
+    content = shown.get("content")
+    if name == BandTool.SEND_ROOM_FILE and isinstance(content, str):
+        shown["content"] = f"<{len(content.encode('utf-8', 'replace'))} byte file content>"
+    return shown
+
+
+def image_block_placeholder(count: int) -> str:
+    """Stand in for images in events."""
+    return f"<{count} image content block(s)>"
+
+
+def is_mcp_content_result(value: Any) -> bool:
+    """Tell whether a result is a list of content blocks, such as an image."""
+    return isinstance(value, Mapping) and isinstance(value.get("content"), list)
+
+
+def explain(name: str, exc: Exception, secrets: Iterable[str] = ()) -> str:
+    """Word a failed call of the tool *name* for the model.
+
+    Texts of `BandError`s are written for that; of anything else only the class is told, and the
+    rest goes to the log.
+    """
+    if isinstance(exc, BandConnectionError):
+        # Its own text names the URL, which is for the log of the operator.
+        unknown = isinstance(exc, OutcomeUnknownError)
+        problem = texts.CALL_MAY_HAVE_WORKED if unknown else texts.NOT_REACHED
+    elif isinstance(exc, BandError):
+        problem = clip(without_controls(redact_credentials(str(exc), secrets)), 4 * API_ERROR_CHARS)
+    else:
+        _log.error("the tool %s failed: %s", name, error_text(exc, API_ERROR_CHARS, secrets))
+        problem = type(exc).__name__
+    return texts.tool_failed(name, problem)
