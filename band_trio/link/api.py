@@ -21,11 +21,11 @@ import attrs
 import httpx  # noqa: ASYNC127, TID251 - this is the one door to httpx
 import trio
 
-from band_trio.backoff import half_jitter
 from band_trio.config import AgentConfig, Credentials, Endpoints, is_loopback
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
 from band_trio.hygiene import clip, redact_credentials, without_controls
 from band_trio.link.told import told_wait
+from band_trio.link.tries import NotSentError, Tries
 from band_trio.logs import RepeatedLog
 from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
@@ -34,9 +34,6 @@ from band_trio.protocol.rest import ErrorBody
 _log: Final = logging.getLogger(__name__)
 
 USER_AGENT: Final = "band-trio"
-RETRY_BASE_SECONDS: Final = 0.5
-RETRY_CAP_SECONDS: Final = 8.0
-"""Back-off between two tries of one call; the whole call ends after `rest_call_seconds` anyway."""
 POOL_SECONDS: Final = 5.0
 """Longest wait inside the pool. Behind the limiter it is zero, so running out means lost slots."""
 CLOSE_SECONDS: Final = 1.0
@@ -47,8 +44,7 @@ MAX_TEXT: Final = 300
 _CUT_OFF: Final = (httpx.HTTPError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
-class NotSentError(BandConnectionError):
-    """Nothing of the request reached the server: it may be sent again, whatever it was."""
+__all__ = ["Answer", "Api", "Lane", "NotSentError", "Parts", "open_api"]
 
 
 class Lane(Enum):
@@ -175,8 +171,7 @@ class Api:
         try:
             response = await transport.handle_async_request(request)
         except httpx.PoolTimeout:
-            await self._replace(transport)
-            raise NotSentError(f"{self.rest_url}: no free connection for {what}.") from None
+            response = None  # handled below: a cancellation in here would replace the error
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as exc:
             raise NotSentError(f"{self.rest_url} cannot be reached: {self._said(exc)}.") from None
         except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as exc:
@@ -185,6 +180,9 @@ class Api:
             raise OutcomeUnknownError(
                 f"{self.rest_url} was cut off during {what}: {self._said(exc)}."
             ) from None
+        if response is None:
+            await self._replace(transport)
+            raise NotSentError(f"{self.rest_url}: no free connection for {what}.")
         return await self._read(response, what)
 
     async def _read(self, response: httpx.Response, what: str) -> Answer:
@@ -254,14 +252,14 @@ class Api:
             BandApiError: a definite no, or a told wait above `retry_after_cap_seconds`.
             BandConnectionError: no answer within the time.
         """
-        call = _Call(self, within)
+        tries = Tries(self.config, within)
         may_have_worked = False
         while True:
             try:
-                answer = await self.once(method, path, within=call.next_try(), **parts)
+                answer = await self.once(method, path, within=tries.begin(), **parts)
             except BandConnectionError as exc:
                 may_have_worked |= isinstance(exc, OutcomeUnknownError)
-                wait = call.after_error(exc)
+                wait = tries.after_error(exc)
             else:
                 if answer.ok:
                     return answer
@@ -270,7 +268,7 @@ class Api:
                 if answer.status not in (408, 429) and answer.status < 500:
                     raise self.refusal(answer)
                 may_have_worked |= answer.status != 429
-                wait = call.after_answer(answer)
+                wait = tries.after_no(answer.retry_after, self.refusal(answer))
             await trio.sleep(wait)  # holding no token
 
     async def post(
@@ -286,12 +284,12 @@ class Api:
             OutcomeUnknownError: it may have taken effect.
             NotSentError: the server was not reached within the time.
         """
-        call = _Call(self, within)
+        tries = Tries(self.config, within)
         while True:
             try:
-                answer = await self.once(method, path, within=call.next_try(), **parts)
+                answer = await self.once(method, path, within=tries.begin(), **parts)
             except NotSentError as exc:
-                wait = call.after_error(exc)
+                wait = tries.after_error(exc)
             else:
                 if answer.ok:
                     return answer
@@ -300,7 +298,7 @@ class Api:
                     raise OutcomeUnknownError(f"{method} {path}: {error}") from error
                 if answer.status != 429:
                     raise self.refusal(answer)
-                wait = call.after_answer(answer)
+                wait = tries.after_no(answer.retry_after, self.refusal(answer))
             await trio.sleep(wait)  # holding no token
 
     def refusal(self, answer: Answer) -> BandApiError:
@@ -318,42 +316,6 @@ class Api:
             details=error.problems(),
             retry_after=answer.retry_after,
         )
-
-
-class _Call:
-    """The clock of one call over its tries: what is left of the time, and how long to wait."""
-
-    def __init__(self, api: Api, within: float | None) -> None:
-        self._api = api
-        seconds = api.config.rest_call_seconds if within is None else within
-        self._deadline = trio.current_time() + seconds
-        self._tries = 0
-
-    def next_try(self) -> float:
-        """Return how long the next try may take."""
-        self._tries += 1
-        left = max(0.0, self._deadline - trio.current_time())
-        return min(self._api.config.rest_try_seconds, left)
-
-    def after_error(self, exc: BandConnectionError) -> float:
-        """Return how long to wait after no answer; raise when the time does not allow that."""
-        wait = self._back_off()
-        if trio.current_time() + wait < self._deadline:
-            return wait
-        if isinstance(exc, NotSentError):
-            raise exc
-        raise BandConnectionError(str(exc)) from exc
-
-    def after_answer(self, answer: Answer) -> float:
-        """Return how long to wait after a no for now; raise it when the time is too short."""
-        wait = max(self._back_off(), answer.retry_after or 0.0)
-        too_long = wait > self._api.config.retry_after_cap_seconds
-        if too_long or trio.current_time() + wait >= self._deadline:
-            raise self._api.refusal(answer)
-        return wait
-
-    def _back_off(self) -> float:
-        return half_jitter(self._tries - 1, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS)
 
 
 @asynccontextmanager

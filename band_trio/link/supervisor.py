@@ -1,0 +1,248 @@
+"""All connections of a run, one after the other: connect, serve, back off, connect again.
+
+It never stops trying, except for what `verdict` calls definite, and before the first success
+when the patience is over. A drop that several parts see is one end of one epoch here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, Never
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import attrs
+import trio
+
+from band_trio.backoff import full_jitter
+from band_trio.config import AgentConfig, ConflictPolicy, Credentials
+from band_trio.errors import AgentAlreadyRunningError, BandConnectionError, BandError
+from band_trio.hygiene import clip, redact_credentials, without_controls
+from band_trio.link.epoch import Epoch
+from band_trio.link.rest import RestClient
+from band_trio.link.socket import ConnectFailed, Headers, UpgradeRefused, open_socket
+from band_trio.link.state import LinkListener, LinkState
+from band_trio.link.topics import Fate, TopicTable
+from band_trio.link.verdict import CheckKey, Conflict, End, GiveUp, Wait, judge
+from band_trio.logs import RepeatedLog
+from band_trio.trace import EpochBegan, EpochEnded, Joined, Tracer
+
+_log: Final = logging.getLogger(__name__)
+
+REASON_CHARS: Final = 300
+"""Characters of the server's own words in a reason."""
+_OURS: Final = frozenset({"vsn", "agent_id", "on_conflict", "api_key", "token"})
+
+
+class Supervisor:
+    """Keeps one agent connected. Parts of `BandLink`, which is what others hold."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        ws_url: str,
+        config: AgentConfig,
+        rest: RestClient,
+        tracer: Tracer,
+        listener: LinkListener,
+        state: LinkState,
+        topics: TopicTable,
+    ) -> None:
+        self._credentials = credentials
+        self._url = ws_url
+        self._where = without_query(ws_url)
+        self._config = config
+        self._rest = rest
+        self._tracer = tracer
+        self._listener = listener
+        self._state = state
+        self._topics = topics
+        self._repeated = RepeatedLog(_log)
+        self._started = False
+        self._on_started: Callable[[], None] = lambda: None
+        self._last_end: End | None = None
+        self._failures = 0
+        self._conflict_until: float | None = None
+        self._epoch: Epoch | None = None
+        topics.report = self._topic_changed
+
+    async def serve(
+        self,
+        patience_until: float,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> Never:
+        """Stay connected. `started()` is called when the first connection has joined its control
+        topic; until then trying ends at *patience_until* (trio time).
+
+        Raises:
+            BandError: as `BandLink.serve`.
+        """
+        patience = trio.CancelScope(deadline=patience_until)
+
+        def started() -> None:
+            patience.deadline = float("inf")
+            task_status.started()
+
+        self._on_started = started
+        with patience:
+            while True:
+                end, lifetime = await self._connect()
+                await trio.sleep(await self._wait_after(end, lifetime))
+        raise self._out_of_patience()
+
+    # ----------------------------------------------------------------- one connection
+
+    async def _connect(self) -> tuple[End, float]:
+        """Connect once and serve; return how it ended, and how many seconds it served."""
+        began = None
+        try:
+            async with open_socket(
+                self._url,
+                self._resource(),
+                self._headers(),
+                open_stream=self._config.open_stream,
+                connect_seconds=self._config.connect_seconds,
+            ) as socket:
+                began = trio.current_time()
+                self._epoch = Epoch(
+                    socket,
+                    self._config,
+                    self._state,
+                    self._topics,
+                    self._listener,
+                    self._repeated,
+                )
+                end = await self._serve(self._epoch)
+        except UpgradeRefused as exc:
+            return self._refused(exc), 0.0
+        except ConnectFailed as exc:
+            return End(self._clean(str(exc))), 0.0
+        return end, trio.current_time() - began
+
+    async def _serve(self, epoch: Epoch) -> End:
+        number = self._state.epoch = self._state.epoch + 1
+        self._tracer(EpochBegan(number))
+        _log.info("connected to %s, epoch %d", self._where, number)
+        reason = "the link is shutting down"
+        self._state.connected = True
+        try:
+            self._listener.connected(number)
+            end = await epoch.serve()
+            end = attrs.evolve(end, reason=self._clean(end.reason))
+            reason = end.reason
+        finally:
+            self._state.connected = False
+            self._epoch = None
+            self._tracer(EpochEnded(number, reason))
+            self._listener.disconnected(number, reason)
+        return end
+
+    def _resource(self) -> str:
+        """Return path and query of the upgrade; other parameters of the URL stay in front."""
+        parts = urlsplit(self._url)
+        pairs = [p for p in parse_qsl(parts.query, keep_blank_values=True) if p[0] not in _OURS]
+        pairs += [("vsn", "2.0.0"), ("agent_id", self._credentials.agent_id)]
+        # Never on a reconnect: it would meet its own stale socket (platform docs, Conflicts).
+        if self._config.conflict_policy is ConflictPolicy.REJECT and self._state.epoch == 0:
+            pairs.append(("on_conflict", "reject"))
+        return f"{parts.path or '/'}?{urlencode(pairs)}"
+
+    def _headers(self) -> Headers:
+        return [(b"x-api-key", self._credentials.api_key.encode("ascii"))]
+
+    def _refused(self, refusal: UpgradeRefused) -> End:
+        error = refusal.error
+        words = ", ".join(part for part in (error.message, error.code) if part)
+        reason = f"status {refusal.status}" + (f": {words}" if words else "")
+        return End(self._clean(reason), status=refusal.status, told=refusal.retry_after)
+
+    def _clean(self, text: str) -> str:
+        secrets = [self._credentials.api_key]
+        return clip(redact_credentials(without_controls(text), secrets), REASON_CHARS)
+
+    # ----------------------------------------------------------------- topics
+
+    def _topic_changed(self, topic: str, fate: Fate, reason: str) -> None:
+        """Pass on what became of a topic; called in the tasks of the epoch."""
+        if fate is Fate.JOINED:
+            self._tracer(Joined(topic, "ok"))
+            self._listener.joined(topic)
+            if topic == self._topics.first and not self._started:
+                self._started = True
+                self._on_started()
+            return
+        text = fate.value if fate is not Fate.REJECTED else f"rejected: {self._clean(reason)}"
+        self._tracer(Joined(topic, text))
+        self._repeated.warning("topic %s: %s; it is joined again", topic, text)
+        self._listener.lost(topic, text)
+        if topic == self._topics.first and not self._started and self._epoch is not None:
+            # Joining it is part of connecting: the first connection has failed.
+            self._epoch.end(End(f"the join of {topic} failed: {text}"))
+
+    # ----------------------------------------------------------------- what follows
+
+    async def _wait_after(self, end: End, lifetime: float) -> float:
+        """Return how long to wait before the next try, or raise what ends the run."""
+        if lifetime >= self._config.stable_seconds:
+            self._failures = 0
+        verdict = judge(end, self._where, first=not self._started)
+        if isinstance(verdict, GiveUp):
+            raise verdict.error
+        self._tell(end)
+        self._last_end = end
+        if isinstance(verdict, CheckKey) and await self._key_is_refused():
+            raise verdict.error
+        if isinstance(verdict, Conflict):
+            return self._wait_for_the_other(end, verdict)
+        wait = full_jitter(
+            self._failures, self._config.reconnect_base_seconds, self._config.reconnect_cap_seconds
+        )
+        self._failures += 1
+        return verdict.seconds if isinstance(verdict, Wait) else wait
+
+    async def _key_is_refused(self) -> bool:
+        try:
+            return await self._rest.key_is_refused()
+        except BandConnectionError as exc:
+            _log.info("the key could not be checked: %s", exc)
+            return False
+
+    def _wait_for_the_other(self, end: End, conflict: Conflict) -> float:
+        now = trio.current_time()
+        if self._conflict_until is None:
+            self._conflict_until = now + self._config.conflict_wait_seconds
+        left = self._conflict_until - now
+        if left <= 0:
+            raise self._conflict(end)
+        base, cap = self._config.reconnect_base_seconds, self._config.reconnect_cap_seconds
+        wait = full_jitter(self._failures, base, cap) if conflict.told is None else conflict.told
+        self._failures += 1
+        return min(wait, left)
+
+    def _conflict(self, end: End) -> BandError:
+        return AgentAlreadyRunningError(
+            f"{self._where} says that this agent is connected elsewhere ({end.reason})."
+        )
+
+    def _tell(self, end: End) -> None:
+        if not self._started and self._last_end is None:
+            _log.warning("cannot connect to %s yet, trying on: %s", self._where, end.reason)
+        elif self._started:
+            self._repeated.warning(
+                "the connection to %s is down, connecting again: %s", self._where, end.reason
+            )
+
+    def _out_of_patience(self) -> BandError:
+        end = self._last_end
+        if end is None:
+            return BandConnectionError(f"{self._where} did not answer in time.")
+        if isinstance(judge(end, self._where, first=True), Conflict):
+            return self._conflict(end)
+        return BandConnectionError(f"{self._where} cannot be reached: {end.reason}.")
+
+
+def without_query(url: str) -> str:
+    """Return *url* fit for logs and errors."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
