@@ -1,0 +1,108 @@
+"""A trio-native runtime for agents on Band.
+
+An agent is an adapter and an identity: `Agent.create(adapter=…, agent_id=…, api_key=…)`, then
+`await agent.run()`. Fakes and the embedded platform for tests are in `band_trio.testing`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from band_trio.adapters.base import SimpleAdapter
+from band_trio.agent import Agent
+from band_trio.config import (
+    AgentConfig,
+    ConflictPolicy,
+    ContactEventConfig,
+    ContactStrategy,
+    SessionConfig,
+)
+from band_trio.credentials import get_config_path, load_agent_config
+from band_trio.errors import (
+    AgentAlreadyRunningError,
+    BandApiError,
+    BandAuthError,
+    BandConfigError,
+    BandConnectionError,
+    BandError,
+    BandPolicyError,
+    BandSupersededError,
+    BandToolError,
+    DeliveryFailedError,
+    InputNotAccepted,
+    InvalidToolArgumentsError,
+    MentionError,
+    MessagePostError,
+    OutcomeUnknownError,
+    ProviderRunError,
+    RoomClosingError,
+    RoomExecutionStoppedError,
+    TurnClosedError,
+)
+from band_trio.preprocessing import DefaultPreprocessor
+from band_trio.prompts import render_system_prompt
+from band_trio.runtime.health import Health
+from band_trio.runtime.lifecycle import ShutdownReport
+from band_trio.tools.agent_tools import AgentTools
+from band_trio.types import (
+    AdapterFeatures,
+    AgentInput,
+    Capability,
+    Emit,
+    FrameworkAdapter,
+    HistoryConverter,
+    HistoryProvider,
+    PlatformMessage,
+    Preprocessor,
+    RoomContext,
+    TurnEffect,
+)
+
+__all__ = [
+    "AdapterFeatures",
+    "Agent",
+    "AgentAlreadyRunningError",
+    "AgentConfig",
+    "AgentInput",
+    "AgentTools",
+    "BandApiError",
+    "BandAuthError",
+    "BandConfigError",
+    "BandConnectionError",
+    "BandError",
+    "BandPolicyError",
+    "BandSupersededError",
+    "BandToolError",
+    "Capability",
+    "ConflictPolicy",
+    "ContactEventConfig",
+    "ContactStrategy",
+    "DefaultPreprocessor",
+    "DeliveryFailedError",
+    "Emit",
+    "FrameworkAdapter",
+    "Health",
+    "HistoryConverter",
+    "HistoryProvider",
+    "InputNotAccepted",
+    "InvalidToolArgumentsError",
+    "MentionError",
+    "MessagePostError",
+    "OutcomeUnknownError",
+    "PlatformMessage",
+    "Preprocessor",
+    "ProviderRunError",
+    "RoomClosingError",
+    "RoomContext",
+    "RoomExecutionStoppedError",
+    "SessionConfig",
+    "ShutdownReport",
+    "SimpleAdapter",
+    "TurnClosedError",
+    "TurnEffect",
+    "get_config_path",
+    "load_agent_config",
+    "render_system_prompt",
+]
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -61,6 +61,18 @@ class RestClient:
         answer = await self.api.repeat("GET", f"{API}/me")
         return _read(answer, AgentMe)
 
+    async def try_me(self) -> AgentMe:
+        """Return who the key belongs to: one try, for a caller that has a patience of its own.
+
+        Raises:
+            BandApiError: any answer but 2xx.
+            BandConnectionError: no answer.
+        """
+        answer = await self.api.once("GET", f"{API}/me")
+        if not answer.ok:
+            raise self.api.refusal(answer)
+        return _read(answer, AgentMe)
+
     async def key_is_refused(self) -> bool:
         """Ask once whether the platform refuses the key; anything but 401 and 403 is no.
 

@@ -1,0 +1,1 @@
+"""The runtime: rooms, turns and settlements as nested scopes. One file per responsibility."""

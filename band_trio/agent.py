@@ -1,0 +1,229 @@
+"""`Agent`: what an application holds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import trio
+
+from band_trio.config import AgentConfig, ContactEventConfig, ContactStrategy, SessionConfig
+from band_trio.credentials import Credentials, load_agent_config
+from band_trio.endpoints import resolve_endpoints
+from band_trio.errors import AgentAlreadyRunningError, BandConfigError
+from band_trio.nurseries import hide_nursery
+from band_trio.preprocessing import DefaultPreprocessor
+from band_trio.runtime.health import Health
+from band_trio.runtime.lifecycle import ShutdownReport
+from band_trio.runtime.platform_runtime import PlatformRuntime, RunSettings
+from band_trio.runtime.services import Callbacks
+from band_trio.types import FrameworkAdapter, Hook, Preprocessor
+
+_log: Final = logging.getLogger(__name__)
+
+STOP_GRACE: Final = 30.0
+"""Seconds that running turns get by default to finish."""
+
+
+class Agent:
+    """An agent on the platform: connects, turns messages into calls of its adapter, settles them.
+
+    Make one with `Agent.create` or `Agent.from_config`; nothing is opened until `run`.
+    """
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._settings = settings
+        self._runtime: PlatformRuntime | None = None
+        self._context: AbstractAsyncContextManager[Agent] | None = None
+
+    def __repr__(self) -> str:
+        state = "running" if self._runtime is not None else "not running"
+        return f"Agent({self._settings.credentials.agent_id!r}, {state})"
+
+    # ------------------------------------------------------------------ making one
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        adapter: FrameworkAdapter,
+        agent_id: str,
+        api_key: str,
+        ws_url: str | None = None,
+        rest_url: str | None = None,
+        config: AgentConfig | None = None,
+        session_config: SessionConfig | None = None,
+        contact_config: ContactEventConfig | None = None,
+        preprocessor: Preprocessor | None = None,
+        on_participant_added: Hook | None = None,
+        on_participant_removed: Hook | None = None,
+    ) -> Agent:
+        """Check everything and return an agent that is ready to run; no I/O.
+
+        URLs default to `BAND_REST_URL` and `BAND_WS_URL`, then to the public platform; session
+        options to the environment (`SessionConfig.from_environment`). The callbacks get
+        `(room_id, participant)`, sync or async.
+
+        Raises:
+            BandConfigError: an option, a URL, a credential or the adapter is not usable.
+        """
+        config = config or AgentConfig()
+        _check_adapter(adapter)
+        _check_contacts(contact_config)
+        return cls(
+            RunSettings(
+                adapter=adapter,
+                credentials=Credentials(agent_id, api_key),
+                endpoints=resolve_endpoints(rest_url, ws_url, allow_insecure=config.allow_insecure),
+                config=config,
+                session=session_config or SessionConfig.from_environment(),
+                preprocessor=preprocessor or DefaultPreprocessor(),
+                callbacks=Callbacks(on_participant_added, on_participant_removed),
+            )
+        )
+
+    @classmethod
+    def from_config(
+        cls,
+        name: str,
+        *,
+        adapter: FrameworkAdapter,
+        config_path: str | Path | None = None,
+        **kwargs: Any,
+    ) -> Agent:
+        """Like `create`, with id and key of *name* from `agent_config.yaml` or *config_path*.
+
+        Raises:
+            BandConfigError: as `create`, or the file does not give both.
+        """
+        agent_id, api_key = load_agent_config(name, config_path=config_path)
+        return cls.create(adapter=adapter, agent_id=agent_id, api_key=api_key, **kwargs)
+
+    # ------------------------------------------------------------------ running
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[Agent] = trio.TASK_STATUS_IGNORED
+    ) -> ShutdownReport:
+        """Run until `stop`, an error that ends the agent, or cancellation; return how it ended.
+
+        `task_status.started(agent)` is called once the agent is connected, has listed its rooms
+        and they are joining: `await nursery.start(agent.run)` embeds it. Cancelling it is a stop
+        without grace.
+
+        Raises:
+            AgentAlreadyRunningError: it runs already, here or elsewhere.
+            BandAuthError: the key was refused.
+            BandConnectionError: not reached within `start_patience_seconds`.
+            BandPolicyError: closed for a policy violation.
+            BandSupersededError: a newer connection took over.
+            ExceptionGroup: several errors at once.
+        """
+        if self._runtime is not None:
+            raise AgentAlreadyRunningError(
+                f"Agent {self._settings.credentials.agent_id} is running already: one run at a "
+                "time. Stop it first, or create a second Agent."
+            )
+        runtime = self._runtime = PlatformRuntime(self._settings)
+        try:
+            report = await runtime.serve(lambda: task_status.started(self))
+        finally:
+            self._runtime = None
+        _raise_errors(runtime.lifecycle.errors)
+        return report
+
+    def stop(self, *, grace: float = STOP_GRACE) -> None:
+        """Stop the agent: nothing new is claimed, running turns get *grace* seconds.
+
+        Returns at once; may be called from any task of the same trio run, also from a handler,
+        and again: a later call can only bring the deadline forward. Before `run` it has no
+        effect.
+
+        Raises:
+            BandConfigError: *grace* is negative or not a number.
+        """
+        if not grace >= 0:
+            raise BandConfigError(f"grace must be zero or more seconds, not {grace!r}")
+        if self._runtime is not None:
+            self._runtime.lifecycle.stop(grace)
+
+    async def __aenter__(self) -> Self:
+        self._context = self._running()
+        await self._context.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        context, self._context = self._context, None
+        assert context is not None  # entered before it is left
+        return await context.__aexit__(exc_type, exc, traceback)
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncGenerator[Agent]:
+        """Run in the background of a block; leaving the block stops the agent and waits."""
+        with hide_nursery("Agent"):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self.run)
+                try:
+                    yield self
+                finally:
+                    self.stop()
+
+    # ------------------------------------------------------------------ looking
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a socket is serving at this moment."""
+        link = self._runtime.link if self._runtime is not None else None
+        return link is not None and link.is_connected
+
+    @property
+    def name(self) -> str | None:
+        """The agent's name on the platform, once it has said so."""
+        identity = self._runtime.identity if self._runtime is not None else None
+        return identity.name if identity is not None else None
+
+    def health(self) -> Health:
+        """Return a snapshot of how the agent is doing; plain data."""
+        return self._runtime.health() if self._runtime is not None else Health()
+
+
+def _check_adapter(adapter: object) -> None:
+    missing = [
+        name
+        for name in ("on_event", "on_cleanup", "on_started")
+        if not callable(getattr(adapter, name, None))
+    ]
+    if isinstance(adapter, type):
+        raise BandConfigError(
+            f"{adapter.__name__} is a class, not an adapter: pass an instance, {adapter.__name__}()."
+        )
+    if missing:
+        raise BandConfigError(
+            f"{type(adapter).__name__} is not an adapter: it lacks {', '.join(missing)}. "
+            "Subclass SimpleAdapter and write on_message."
+        )
+
+
+def _check_contacts(contacts: ContactEventConfig | None) -> None:
+    if contacts is None:
+        return
+    if contacts.strategy is not ContactStrategy.DISABLED or contacts.broadcast_changes:
+        raise BandConfigError(
+            "Contact events are not supported yet: leave contact_config out, or use "
+            "strategy=ContactStrategy.DISABLED without broadcast_changes."
+        )
+
+
+def _raise_errors(errors: list[BaseException]) -> None:
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise BaseExceptionGroup("Agent.run", errors)

@@ -1,0 +1,214 @@
+"""Which message of a room may run, which waits, and what an outcome means for those behind it.
+
+Decisions only: nothing here awaits or sends. Time comes from trio's clock.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Final
+
+import attrs
+import trio
+
+from band_trio.backoff import half_jitter
+from band_trio.config import SessionConfig
+from band_trio.protocol.rest import ChatMessage
+from band_trio.runtime.claim import ClaimOutcome, ClaimResult
+from band_trio.runtime.cycle import CycleEnd
+from band_trio.runtime.intake import Dirty, Intake, Known, KnownMessage
+from band_trio.runtime.settlement import Fate, Outbox, Record
+from band_trio.trace import GivenUp, Tracer
+
+NOT_ACCEPTED_BASE: Final = 0.5
+NOT_ACCEPTED_CAP: Final = 10.0
+"""Seconds between two offers of a message that an adapter did not accept."""
+
+
+class Cause(StrEnum):
+    """Why a message is held."""
+
+    FAILED = "failed"
+    UNCLAIMED = "unclaimed"
+    NOT_ACCEPTED = "not accepted"
+
+
+@attrs.define(eq=False)
+class Held:
+    """The one message that waits and keeps later ones of its room waiting."""
+
+    message: ChatMessage
+    cause: Cause
+    due: float
+    """When it may run again, in trio's time."""
+    since: float
+    left: float
+    """Seconds, counted from *since*, for which it may keep others waiting; then it is set aside."""
+    spent: int
+    """Runs that failed."""
+    tries: int
+    """How often it was held, this time included."""
+
+    @property
+    def limit(self) -> float:
+        """When it is set aside, in trio's time."""
+        return self.since + self.left
+
+
+@attrs.define(eq=False)
+class Backlog:
+    """The order of one room's messages."""
+
+    _room_id: str
+    _agent_id: str
+    _session: SessionConfig
+    _intake: Intake
+    _outbox: Outbox
+    _tracer: Tracer
+    held: Held | None = attrs.field(default=None, init=False)
+    resume: ChatMessage | None = attrs.field(default=None, init=False)
+    """The message that a stop interrupted: runs first after the play."""
+    _carried: Held | None = attrs.field(default=None, init=False)
+    """The held message while it runs again; its counts go on if it is held once more."""
+
+    # ------------------------------------------------------------------ questions
+
+    def is_for_us(self, message: ChatMessage) -> bool:
+        """Tell whether a message is work at all: text, mentions us, from somebody else."""
+        return (
+            message.message_type == "text"
+            and message.sender_id != self._agent_id
+            and message.mentions(self._agent_id)
+        )
+
+    def is_actionable(self, message: ChatMessage) -> bool:
+        """Tell whether it is work, and not processed yet as far as its delivery status says."""
+        return self.is_for_us(message) and message.delivery(self._agent_id).status != "processed"
+
+    def is_known(self, message_id: str) -> bool:
+        """Tell whether this room already did, does or put off a message."""
+        known = self._intake.ids.get(message_id)
+        held = self.held is not None and self.held.message.id == message_id
+        waits = known is not None and known.until > trio.current_time()
+        return held or waits or self._outbox.holds(self._room_id, message_id)
+
+    def is_runnable(self, message: ChatMessage) -> bool:
+        """Tell whether a listed message may run now; one that is used up is noted on the way."""
+        if not self.is_actionable(message) or self.is_known(message.id):
+            return False
+        if self.spent(message) >= self._session.max_message_retries:
+            # It was reported when that happened, perhaps by an earlier process.
+            self._intake.done(message, Known.GIVEN_UP)
+            return False
+        return self.has_room()
+
+    def has_room(self) -> bool:
+        """Tell whether so few records wait for confirmation that more may be claimed."""
+        return self._outbox.unsettled(self._room_id) < self._session.room_unsettled
+
+    def spent(self, message: ChatMessage) -> int:
+        """Return how many runs of a message have failed: the platform's count, or ours."""
+        known = self._intake.ids.get(message.id)
+        own = known.spent if known is not None else 0
+        for waiting in (self._carried, self.held):
+            if waiting is not None and waiting.message.id == message.id:
+                own = max(own, waiting.spent)
+        return max(message.delivery(self._agent_id).spent or 0, own)
+
+    # ------------------------------------------------------------------ holding
+
+    def next_due(self) -> float:
+        """Return when a message that was set aside or refused may run again."""
+        return self._intake.ids.next_due()
+
+    def take_due(self) -> ChatMessage | None:
+        """Return the held message if its time has come and its last mark is final."""
+        held = self.held
+        if held is None or held.due > trio.current_time():
+            return None
+        if self._outbox.holds(self._room_id, held.message.id):
+            return None
+        waited = trio.current_time() - held.since
+        self.held, self._carried = None, attrs.evolve(held, left=max(0.0, held.left - waited))
+        return held.message
+
+    def set_aside_late(self) -> bool:
+        """Set the held message aside if it has held the room up for long enough."""
+        held = self.held
+        if held is None or held.limit > trio.current_time():
+            return False
+        self.held = None
+        self._set_aside(held.message, held.due, held.spent)
+        self._intake.mark(Dirty.CAUSED)
+        return True
+
+    def _set_aside(self, message: ChatMessage, due: float, spent: int) -> None:
+        self._intake.ids.put(message.id, KnownMessage(Known.SET_ASIDE, until=due, spent=spent))
+
+    def _hold(self, message: ChatMessage, cause: Cause, wait: float, spent: int) -> None:
+        now = trio.current_time()
+        known = self._intake.ids.get(message.id)
+        if known is not None and known.state is Known.SET_ASIDE:
+            self._set_aside(message, now + wait, spent)  # its time at the head is used up
+            return
+        left = self._session.hold_seconds
+        if self._carried is not None and self._carried.cause is not Cause.NOT_ACCEPTED:
+            left = self._carried.left
+        if cause is Cause.NOT_ACCEPTED:
+            left = math.inf
+        tries = self._tries(message) + 1
+        self.held = Held(message, cause, now + wait, now, left, spent, tries)
+
+    def _tries(self, message: ChatMessage) -> int:
+        # What is carried is always the message that has just run.
+        return self._carried.tries if self._carried is not None else 0
+
+    # ------------------------------------------------------------------ outcomes
+
+    def after(self, message: ChatMessage, end: CycleEnd) -> None:
+        """Take in what came of a message."""
+        if end.record is None:
+            self._after_claim(message, end.claim)
+        elif end.record.fate is Fate.PROCESSED:
+            self._intake.done(message, Known.RECENT)
+        elif end.record.fate is Fate.FAILED:
+            self._after_failure(message)
+        else:
+            self._after_release(message, end.record)
+        self._carried = None
+
+    def _after_claim(self, message: ChatMessage, claim: ClaimOutcome) -> None:
+        now = trio.current_time()
+        match claim.result:
+            case ClaimResult.STOPPED:
+                self.resume = message
+            case ClaimResult.GONE:
+                self._intake.ids.put(message.id, KnownMessage(Known.RECENT))
+            case ClaimResult.REFUSED:
+                until = now + self._session.refused_recheck_seconds
+                self._intake.ids.put(message.id, KnownMessage(Known.REFUSED, until=until))
+            case _:
+                session = self._session
+                wait = half_jitter(
+                    self._tries(message), session.settle_base_seconds, session.settle_cap_seconds
+                )
+                wait = max(wait, claim.retry_after or 0.0)
+                self._hold(message, Cause.UNCLAIMED, wait, self.spent(message))
+
+    def _after_failure(self, message: ChatMessage) -> None:
+        spent = self.spent(message) + 1
+        session = self._session
+        if spent >= session.max_message_retries:
+            self._intake.done(message, Known.GIVEN_UP)
+            self._tracer(GivenUp(self._room_id, message.id))
+        else:
+            wait = half_jitter(spent - 1, session.retry_base_seconds, session.retry_cap_seconds)
+            self._hold(message, Cause.FAILED, wait, spent)
+
+    def _after_release(self, message: ChatMessage, record: Record) -> None:
+        if record.reason == "not-accepted":
+            wait = half_jitter(self._tries(message), NOT_ACCEPTED_BASE, NOT_ACCEPTED_CAP)
+            self._hold(message, Cause.NOT_ACCEPTED, wait, self.spent(message))
+        elif record.reason == "stop":
+            self.resume = message

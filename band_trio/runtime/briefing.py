@@ -1,0 +1,178 @@
+"""What the turns of one room are told: its people, its history, its system lines.
+
+All three are committed together, and only when a turn was judged complete; until then the next
+turn is told the same again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import attrs
+import trio
+
+from band_trio.backoff import half_jitter
+from band_trio.errors import BandError
+from band_trio.protocol.rest import ChatMessage, Page
+from band_trio.runtime.history import HistoryWalk
+from band_trio.runtime.room_context import TurnContext
+from band_trio.runtime.roster import Roster
+from band_trio.runtime.services import RoomServices
+from band_trio.runtime.system_lines import SystemLines
+from band_trio.tools.conversation import build_participants_message, format_history_for_llm
+from band_trio.tools.turn import Turn
+from band_trio.trace import Read
+
+_log: Final = logging.getLogger(__name__)
+
+ROSTER_TRIES: Final = 2
+HISTORY_TRIES: Final = 3
+RETRY_SECONDS: Final = 0.5
+"""Base of the wait between tries of one load."""
+
+
+@attrs.define(eq=False)
+class Briefing:
+    """The context of one room child."""
+
+    _room_id: str
+    _services: RoomServices
+    roster: Roster = attrs.field(factory=Roster, init=False)
+    _lines: SystemLines | None = attrs.field(default=None, init=False)
+    _bootstrapped: bool = attrs.field(default=False, init=False)
+    _walk: HistoryWalk | None = attrs.field(default=None, init=False)
+
+    # ------------------------------------------------------------------ before a turn
+
+    async def refresh(self) -> None:
+        """Load a stale roster and run the callbacks for who came and went."""
+        if self.roster.stale:
+            await self._load_roster()
+        await self.run_callbacks()
+
+    async def _load_roster(self) -> None:
+        services = self._services
+        with trio.move_on_after(services.session.roster_seconds):
+            for attempt in range(ROSTER_TRIES):
+                if attempt:
+                    await trio.sleep(half_jitter(attempt - 1, RETRY_SECONDS, RETRY_SECONDS))
+                if await self._read_roster():
+                    return
+        _log.warning("room %s: the roster could not be read; the last one is used", self._room_id)
+
+    async def _read_roster(self) -> bool:
+        self.roster.begin_load()
+        people = None
+        try:
+            people = await self._services.rest.list_participants(self._room_id)
+        except BandError as exc:
+            _log.info("room %s: reading the roster failed: %s", self._room_id, exc)
+        finally:
+            if people is None:
+                self.roster.fail_load()
+        self._services.tracer(Read(self._room_id, "participants"))
+        if people is None:
+            return False
+        self.roster.finish_load([attrs.asdict(person) for person in people])
+        return True
+
+    async def run_callbacks(self) -> None:
+        """Tell the application who came and who went, in order; failures are noted."""
+        services = self._services
+        for change in self.roster.take_changes():
+            name = "on_participant_added" if change.added else "on_participant_removed"
+            hook = getattr(services.callbacks, name)
+            if hook is not None:
+                deadline = services.lifecycle.within(
+                    services.session.hook_seconds, services.lifecycle.hooks_deadline
+                )
+                args = (self._room_id, dict(change.person))
+                services.problems.note(
+                    await services.hooks.guard(name, hook, args, deadline=deadline)
+                )
+
+    # ------------------------------------------------------------------ one turn
+
+    def context(self, ledger: Turn) -> TurnContext:
+        """Return the view of this room for one turn."""
+        snapshot = self.roster.snapshot()
+        lines, upto = self._lines.pending() if self._lines else (None, 0)
+
+        lost: list[bool] = []
+
+        async def load(trigger: ChatMessage) -> list[dict[str, Any]] | None:
+            rows = await self._load_history(trigger)
+            if rows is None:
+                lost.append(True)  # never taken for "empty, bootstrap done"
+            return rows
+
+        def commit() -> None:
+            if not lost:
+                self._bootstrapped, self._walk = True, None
+            self.roster.commit(snapshot)
+            if self._lines:
+                self._lines.commit(upto)
+
+        services = self._services
+        people = self.roster.copy()
+        return TurnContext(
+            room_id=self._room_id,
+            agent_id=services.me.id,
+            hub_room_id=services.hub_room_id,
+            rest=services.rest,
+            features=services.adapter.features,
+            turn=ledger,
+            is_session_bootstrap=not self._bootstrapped,
+            participants_msg=self._roster_text(people),
+            contacts_msg=lines,
+            people=people,
+            load=load,
+            commit=commit,
+        )
+
+    def _roster_text(self, people: list[dict[str, Any]]) -> str | None:
+        if not self.roster.differs():
+            return None
+        return build_participants_message(people, agent_id=self._services.me.id)
+
+    def inject_system_message(self, line: str) -> None:
+        """Tell the next turn something that no participant said."""
+        if self._lines is None:
+            self._lines = SystemLines(self._services.session.system_lines)
+        self._lines.add(line)
+
+    # ------------------------------------------------------------------ history
+
+    async def _load_history(self, trigger: ChatMessage) -> list[dict[str, Any]] | None:
+        session = self._services.session
+        if self._bootstrapped or not session.enable_context_hydration:
+            return []
+        if self._walk is None:
+            self._walk = HistoryWalk(session.max_context_messages)
+        rows = None
+        with trio.move_on_after(session.history_seconds):
+            rows = await self._try_walk(self._walk, trigger)
+        if rows is None:
+            _log.warning(
+                "room %s: the history could not be read; the turn runs without", self._room_id
+            )
+            return None
+        return format_history_for_llm(
+            rows, agent_id=self._services.me.id, participants=self.roster.copy()
+        )
+
+    async def _try_walk(self, walk: HistoryWalk, trigger: ChatMessage) -> list[ChatMessage] | None:
+        for attempt in range(HISTORY_TRIES):
+            if attempt:
+                await trio.sleep(half_jitter(attempt - 1, RETRY_SECONDS, 4 * RETRY_SECONDS))
+            try:
+                return await walk.before(trigger, self._read_page)
+            except BandError as exc:
+                _log.info("room %s: reading the history failed: %s", self._room_id, exc)
+        return None
+
+    async def _read_page(self, cursor: str | None) -> Page[ChatMessage]:
+        page = await self._services.rest.get_context(self._room_id, cursor)
+        self._services.tracer(Read(self._room_id, "context"))
+        return page

@@ -1,0 +1,161 @@
+"""One message, step by step: claim → roster → preprocessor → handler → record → settle."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import attrs
+import trio
+
+from band_trio.errors import BandConnectionError
+from band_trio.runtime.activity import WorkingIndicator
+from band_trio.runtime.briefing import Briefing
+from band_trio.runtime.claim import ClaimOutcome, ClaimResult, claim_outcome
+from band_trio.runtime.reports import failure_report, log_failed_turn
+from band_trio.runtime.services import RoomServices
+from band_trio.runtime.settlement import Entry, Fate, Record
+from band_trio.runtime.turn import ActiveTurn, by_verdict, later_end
+from band_trio.trace import Claimed, Ended, Recorded, Started
+
+_log: Final = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class CycleEnd:
+    """What came of a message: a record if it was claimed, else the claim's answer."""
+
+    claim: ClaimOutcome
+    record: Record | None = None
+
+
+@attrs.define(eq=False)
+class Cycle:
+    """Runs the messages of one room, one at a time."""
+
+    _room_id: str
+    _services: RoomServices
+    _briefing: Briefing
+    _indicator: WorkingIndicator
+    _nursery: trio.Nursery
+    """The room's; the indicator's reports are sent there."""
+    _closed: Callable[[], None]
+    """Called with the record: from then on controls do not touch the turn."""
+
+    async def run(self, turn: ActiveTurn, *, spent: int) -> CycleEnd:
+        """Take a message from its claim to its record, and settle it.
+
+        *spent* is how many of its runs have failed before. Nothing but cancellation and what
+        ends the program comes out, and then the record is written all the same.
+        """
+        claim = ClaimOutcome(ClaimResult.UNKNOWN)
+        commit: list[Callable[[], None]] = []
+        try:
+            with turn.scope:
+                claim = await self._claim(turn)
+                if claim.result is ClaimResult.CLAIMED:
+                    await self._work(turn, commit, silent=self._beyond_budget(turn, claim))
+        except BaseException:
+            # The run itself is being cancelled, or the program ends: released, without a write.
+            turn.kind = later_end(turn.kind, self._services.lifecycle.kind)
+            if claim.result is ClaimResult.CLAIMED:
+                self._decide(turn, spent)
+            self._closed()
+            raise
+        if claim.result is not ClaimResult.CLAIMED:
+            self._closed()
+            return CycleEnd(claim)
+        record, entry = self._decide(turn, spent, silent=self._beyond_budget(turn, claim))
+        self._closed()
+        if by_verdict(turn, record):
+            for each in commit:
+                each()
+        if entry is not None:
+            await self._services.outbox.settle(entry)
+        return CycleEnd(claim, record)
+
+    # ------------------------------------------------------------------ claim
+
+    async def _claim(self, turn: ActiveTurn) -> ClaimOutcome:
+        services, message_id = self._services, turn.message.id
+        try:
+            answer = await services.rest.claim(
+                self._room_id, message_id, within=services.session.claim_seconds
+            )
+        except BandConnectionError as exc:
+            _log.info("claim of message %s is unanswered: %s", message_id, type(exc).__name__)
+            outcome = ClaimOutcome(ClaimResult.UNKNOWN)
+        else:
+            outcome = claim_outcome(answer)
+        services.tracer(Claimed(self._room_id, message_id, outcome.result))
+        return outcome
+
+    def _beyond_budget(self, turn: ActiveTurn, claim: ClaimOutcome) -> bool:
+        """Tell whether the message was given up before, where only its number says so."""
+        listed = turn.message.delivery(self._services.me.id).attempts is not None
+        number = claim.attempt_number or 0
+        return not listed and number > self._services.session.max_message_retries
+
+    # ------------------------------------------------------------------ work
+
+    async def _work(
+        self, turn: ActiveTurn, commit: list[Callable[[], None]], *, silent: bool
+    ) -> None:
+        if not turn.claimed() or silent:
+            return
+        if not self._services.session.enable_working_state:
+            await self._handle(turn, commit)
+            return
+        async with trio.open_nursery() as beside:
+            beside.start_soon(self._indicator.show, self._nursery)
+            await self._handle(turn, commit)
+            beside.cancel_scope.cancel(reason="the turn has ended")
+
+    async def _handle(self, turn: ActiveTurn, commit: list[Callable[[], None]]) -> None:
+        services, message = self._services, turn.message
+        await self._briefing.refresh()
+        context = self._briefing.context(turn.ledger)
+        preprocess = partial(services.preprocessor.process, context, message, services.me.id)
+        inp = await turn.attempt(preprocess)
+        if inp is None:
+            turn.declined = turn.error is None
+            turn.ledger.close()
+            return
+        if services.lifecycle.closing:  # claimed, but not started: released
+            turn.end(services.lifecycle.kind)
+            return
+        commit.append(inp.commit_context or context.commit_context)
+        number = (message.delivery(services.me.id).spent or 0) + 1
+        services.tracer(Started(self._room_id, message.id, number, inp.is_session_bootstrap))
+        turn.started = True
+        limit = services.session.max_cycle_seconds
+        if limit is not None and not turn.ledger.detached:
+            turn.scope.deadline = trio.current_time() + limit
+        try:
+            await turn.run(partial(services.adapter.handle, inp))
+        finally:
+            services.tracer(Ended(self._room_id, message.id, turn.how))
+
+    # ------------------------------------------------------------------ record
+
+    def _decide(
+        self, turn: ActiveTurn, spent: int, *, silent: bool = False
+    ) -> tuple[Record, Entry | None]:
+        """Decide, and hand the decision to the outbox, before anything is awaited."""
+        turn.ledger.close()
+        services = self._services
+        if silent and turn.kind is None:
+            record = Record(self._room_id, turn.message.id, Fate.FAILED, error="given up before")
+        else:
+            record = services.judgement.record(turn, self._room_id)
+            last = spent + 1 >= services.session.max_message_retries
+            report = services.session.report_turn_failures_to_room and not turn.ledger.reported
+            if record.fate is Fate.FAILED and last and report:
+                record = attrs.evolve(record, report=failure_report(turn))
+        if record.fate is Fate.FAILED:
+            log_failed_turn(turn, record, services.judgement.secrets)
+        services.tracer(Recorded(self._room_id, turn.message.id, record.kind))
+        entry = services.outbox.put(record) if record.fate is not Fate.RELEASED else None
+        return record, entry

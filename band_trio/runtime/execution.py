@@ -1,0 +1,364 @@
+"""One room: a child nursery whose intake is the only door, and a loop that looks at values.
+
+SYNC, IDLE, TURN, HELD, STOPPED and ENDING are not stored: they follow from the dirty flag, the
+held message, the running turn, the control state and the reason to end. Controls, leave and
+shutdown arrive as synchronous calls, change a value and ring the bell.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+import trio
+
+from band_trio.protocol.rest import ChatMessage
+from band_trio.runtime.activity import WorkingIndicator
+from band_trio.runtime.backlog import Backlog
+from band_trio.runtime.bell import Bell
+from band_trio.runtime.briefing import Briefing
+from band_trio.runtime.claim import ClaimResult
+from band_trio.runtime.control import RoomControl
+from band_trio.runtime.cycle import Cycle, CycleEnd
+from band_trio.runtime.drain import Drain
+from band_trio.runtime.intake import Dirty, Intake, Known
+from band_trio.runtime.interrupts import InterruptHooks
+from band_trio.runtime.lifecycle import End
+from band_trio.runtime.services import RoomServices
+from band_trio.runtime.turn import ActiveTurn
+from band_trio.runtime.turn_listener import RoomTurnListener
+from band_trio.tools.turn import Turn
+from band_trio.trace import CleanedUp, Controlled
+from band_trio.types import is_contact_hub_turn
+
+_log: Final = logging.getLogger(__name__)
+
+
+class RoomState(StrEnum):
+    """What a room is doing."""
+
+    SYNC = "sync"
+    IDLE = "idle"
+    TURN = "turn"
+    HELD = "held"
+    STOPPED = "stopped"
+    ENDING = "ending"
+
+
+@attrs.define(eq=False)
+class ExecutionContext:
+    """The child of one room, for one membership."""
+
+    room_id: str
+    _services: RoomServices
+    _control: RoomControl
+    briefing: Briefing = attrs.field(init=False)
+    stalled: bool = attrs.field(default=False, init=False)
+    """Whether a turn was told to end and does not."""
+    _intake: Intake = attrs.field(init=False)
+    _backlog: Backlog = attrs.field(init=False)
+    _drain: Drain = attrs.field(init=False)
+    _indicator: WorkingIndicator = attrs.field(init=False)
+    _interrupts: InterruptHooks = attrs.field(init=False)
+    _turn: ActiveTurn | None = attrs.field(default=None, init=False)
+    _ending: End | None = attrs.field(default=None, init=False)
+    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
+    _cycle: Cycle | None = attrs.field(default=None, init=False)
+    _idle_wait: float | None = attrs.field(default=None, init=False)
+    _poll_at: float = attrs.field(default=0.0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        services, room_id = self._services, self.room_id
+        session, tracer = services.session, services.tracer
+        self.briefing = Briefing(room_id, services)
+        self._intake = Intake(Bell(), session.room_hints)
+        self._backlog = Backlog(
+            room_id, services.me.id, session, self._intake, services.outbox, tracer
+        )
+        self._drain = Drain(
+            room_id, services, self._intake, self._backlog, self._control, self._run, self._is_free
+        )
+        self._indicator = WorkingIndicator(
+            room_id, services.rest, session, tracer, self.observe_stop
+        )
+        self._interrupts = InterruptHooks(room_id, services)
+
+    # ------------------------------------------------------------------ told from outside: sync
+
+    @property
+    def state(self) -> RoomState:
+        """What the room is doing, derived."""
+        if self._ending is not None:
+            return RoomState.ENDING
+        if self._turn is not None:
+            return RoomState.TURN
+        if self._control.stopped:
+            return RoomState.STOPPED
+        if self._backlog.held is not None:
+            return RoomState.HELD
+        return RoomState.SYNC if self._intake.dirty else RoomState.IDLE
+
+    @property
+    def holds(self) -> bool:
+        """Whether a message waits and keeps later ones waiting."""
+        return self._backlog.held is not None
+
+    @property
+    def given_up(self) -> int:
+        """How many messages are known to be given up."""
+        return self._intake.ids.count(Known.GIVEN_UP)
+
+    def offer(self, message: ChatMessage) -> None:
+        """Take a pushed message as a hint; what is no work for us is dropped here."""
+        if self._ending is None and self._backlog.is_for_us(message):
+            self._intake.offer(message)
+
+    def mark_dirty(self, cause: Dirty) -> None:
+        """Ask for a read of the list."""
+        self._intake.mark(cause)
+
+    def participant_added(self, person: Mapping[str, Any]) -> None:
+        """Somebody came into the room."""
+        self.briefing.roster.added(person)
+        self._intake.bell.ring()
+
+    def participant_removed(self, person_id: str) -> None:
+        """Somebody left the room."""
+        self.briefing.roster.removed(person_id)
+        self._intake.bell.ring()
+
+    def new_epoch(self) -> None:
+        """The socket was replaced: pushes may have been missed, refusals may have changed."""
+        self.briefing.roster.stale = True
+        self._intake.ids.recheck_refused()
+        self._intake.mark(Dirty.SPECULATIVE)
+
+    def control(self, mode: str, correlation_id: str | None = None) -> bool:
+        """Apply interrupt, stop or play; tell whether it acted (a copy does not)."""
+        new = correlation_id is None or self._control.first_time(correlation_id)
+        self._services.tracer(Controlled(mode, self.room_id, new))
+        if not new:
+            return False
+        was_stopped = self._control.stopped
+        self._control.apply(mode)
+        if mode == "play":
+            self._services.outbox.nudge(self.room_id)
+            self._intake.mark(Dirty.CAUSED)
+        elif mode == "stop":
+            self._end_turn(End.STOP)
+            if not was_stopped:
+                self._call_interrupt_hook(mode)
+        elif self._turn is not None:
+            self._end_turn(End.INTERRUPT)
+            self._call_interrupt_hook(mode)
+        self._intake.bell.ring()
+        return True
+
+    def observe_stop(self) -> None:
+        """An answer of the platform says that the agent is stopped here; acts like a stop."""
+        if self._ending is None and not self._control.stopped:
+            self.control("stop")
+
+    def leave(self) -> None:
+        """The agent is no longer in the room: end the turn and then the child."""
+        self._ending = End.LEFT
+        self._end_turn(End.LEFT)
+        self._intake.bell.ring()
+
+    def close(self) -> None:
+        """The agent is stopping: no new turn; a running one goes on until it is cut off."""
+        self._ending = self._ending or self._services.lifecycle.kind
+        self._intake.bell.ring()
+
+    def cut_off(self) -> None:
+        """The grace is over: end the running turn."""
+        self.close()
+        self._end_turn(self._services.lifecycle.kind)
+
+    def _end_turn(self, kind: End) -> None:
+        turn = self._turn
+        if turn is None:
+            return
+        first = turn.cancelled_at is None
+        turn.end(kind)
+        if first and self._nursery is not None:
+            self._nursery.start_soon(self._watch_stall, turn)
+
+    def _call_interrupt_hook(self, mode: str) -> None:
+        if self._nursery is not None:
+            self._interrupts.start(self._nursery, mode)
+
+    # ------------------------------------------------------------------ the loop
+
+    async def run(self) -> None:
+        """Serve the room until it ends; everything that belongs to it ends with this call."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                self._cycle = Cycle(
+                    self.room_id, self._services, self.briefing, self._indicator, nursery,
+                    self._turn_closed,
+                )  # fmt: skip
+                while self._ending is None:
+                    await self._step()
+                await self._finish()
+                nursery.cancel_scope.cancel(reason="the room has ended")
+        finally:
+            self._nursery = None
+            self._intake.close()
+
+    async def _step(self) -> None:
+        """Look at the values, in the order of their precedence, and do one thing."""
+        if self._control.stopped:
+            await self._stay_stopped()
+        elif self._backlog.held is not None:
+            await self._hold()
+        elif self._intake.dirty is not Dirty.CLEAN:
+            await self._sync()
+        else:
+            await self._idle()
+
+    def _is_free(self) -> bool:
+        return self._ending is None and not self._control.stopped and self._backlog.held is None
+
+    async def _sync(self) -> None:
+        await self._drain.run_pass()
+        session = self._services.session
+        if self._idle_wait is None:  # the first wait is spread, so that rooms do not poll together
+            self._idle_wait = session.idle_resync_seconds
+            wait = random.uniform(0, session.idle_resync_seconds)
+        else:
+            doubled = min(2 * self._idle_wait, session.idle_resync_max_seconds)
+            self._idle_wait = session.idle_resync_seconds if self._drain.found_work else doubled
+            wait = self._idle_wait
+        self._poll_at = trio.current_time() + wait
+
+    async def _idle(self) -> None:
+        hint = self._intake.take()
+        if hint is not None:
+            await self._on_hint(hint)
+            return
+        wake = min(self._poll_at, self._backlog.next_due())
+        if trio.current_time() >= wake:
+            polled = trio.current_time() >= self._poll_at
+            self._intake.mark(Dirty.SPECULATIVE if polled else Dirty.CAUSED)
+            return
+        if self.briefing.roster.has_changes:
+            await self.briefing.run_callbacks()
+            return
+        await self._intake.bell.wait_until(wake)
+
+    async def _on_hint(self, hint: ChatMessage) -> None:
+        """Run a hint at once where that is safe; else have the list read."""
+        if not self._backlog.is_actionable(hint) or self._backlog.is_known(hint.id):
+            return
+        if self._drain.drained and self._intake.follows(hint) and self._backlog.has_room():
+            await self._run(hint)
+        else:
+            self._intake.mark(Dirty.CAUSED)
+
+    async def _hold(self) -> None:
+        held = self._backlog.held
+        assert held is not None  # the state that was looked at
+        message = self._backlog.take_due()
+        if message is not None:
+            await self._run(message)
+            self._intake.mark(Dirty.CAUSED)
+        elif not self._backlog.set_aside_late():
+            now = trio.current_time()
+            times = [t for t in (held.due, held.limit) if t > now]
+            await self._intake.bell.wait_until(min(times, default=held.limit))
+
+    async def _stay_stopped(self) -> None:
+        """Claim nothing; ask now and then, on a hint and in a new epoch, whether to go on."""
+        session = self._services.session
+        due = trio.current_time() + (session.stopped_resync_seconds or session.idle_resync_seconds)
+        epoch = self._services.current_epoch()
+        while self._is_stopped() and trio.current_time() < due:
+            if self._intake.drop_hints() or epoch != self._services.current_epoch():
+                break
+            await self._intake.bell.wait_until(due)
+        token = self._services.bucket.reserve() if self._is_stopped() else 0.0
+        while self._is_stopped() and trio.current_time() < token:
+            await self._intake.bell.wait_until(token)
+        if self._is_stopped() and await self._drain.probe():
+            self.control("play")
+
+    def _is_stopped(self) -> bool:
+        return self._control.stopped and self._ending is None
+
+    # ------------------------------------------------------------------ one message
+
+    async def _run(self, message: ChatMessage) -> None:
+        await self._interrupts.wait()
+        if not self._is_free():
+            self._intake.mark(Dirty.CAUSED)  # the message stays on the platform's list
+            return
+        assert self._cycle is not None  # set before the loop began
+        turn = self._open_turn(message)
+        self._turn = turn
+        end = await self._cycle.run(turn, spent=self._backlog.spent(message))
+        self._tally(turn)
+        if self._ending is None or end.record is not None:
+            self._backlog.after(message, end)
+        self._note_platform_state(end)
+
+    def _open_turn(self, message: ChatMessage) -> ActiveTurn:
+        hub = is_contact_hub_turn(sender_type=message.sender_type, sender_id=message.sender_id)
+        ledger = Turn(judged=self._services.adapter.judges and not hub)
+        turn = ActiveTurn(message, ledger)
+        ledger.listener = RoomTurnListener(
+            self.room_id, turn.scope, self.briefing.roster, self._services.tracer, self.observe_stop
+        )
+        return turn
+
+    def _turn_closed(self) -> None:
+        """The record is written: controls do not touch this turn any more."""
+        self._turn = None
+        self.stalled = False
+
+    def _tally(self, turn: ActiveTurn) -> None:
+        lifecycle = self._services.lifecycle
+        if not lifecycle.closing or not turn.started:
+            return
+        if turn.kind in (End.SHUTDOWN, End.SUPERSEDED):
+            lifecycle.turns_cancelled += 1
+        else:
+            lifecycle.turns_finished += 1
+
+    def _note_platform_state(self, end: CycleEnd) -> None:
+        if end.claim.result is ClaimResult.STOPPED:
+            self.observe_stop()
+        elif end.claim.result is ClaimResult.DENIED:
+            self._services.check_key()
+
+    async def _watch_stall(self, turn: ActiveTurn) -> None:
+        """Name a handler that was told to end and does not; it holds up its own room only."""
+        await trio.sleep(self._services.session.stall_seconds)
+        if self._turn is turn:
+            self.stalled = True
+            _log.warning(
+                "room %s: the turn of message %s was told to end (%s) %g s ago and still runs",
+                self.room_id, turn.message.id, turn.kind, self._services.session.stall_seconds,
+            )  # fmt: skip
+
+    # ------------------------------------------------------------------ the end
+
+    async def _finish(self) -> None:
+        services, lifecycle = self._services, self._services.lifecycle
+        deadline = lifecycle.within(services.session.hook_seconds, lifecycle.hooks_deadline)
+        if self._ending is not End.LEFT:
+            with trio.move_on_at(deadline, shield=True):
+                await self._indicator.flush()
+        problem = await services.hooks.guard(
+            f"on_cleanup of room {self.room_id}",
+            services.adapter.adapter.on_cleanup,
+            (self.room_id,),
+            deadline=deadline,
+        )
+        services.problems.note(problem)
+        services.tracer(CleanedUp(self.room_id))

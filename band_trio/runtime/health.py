@@ -1,0 +1,76 @@
+"""How the agent is doing, as plain data; a snapshot without side effects."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+
+from band_trio.link.link import BandLink
+from band_trio.runtime.presence import RoomPresence
+from band_trio.runtime.services import Problems
+from band_trio.runtime.settlement import Outbox
+
+
+@attrs.frozen
+class Health:
+    """What an operator wants to see."""
+
+    connected: bool = False
+    epoch: int = 0
+    """Number of the socket connection."""
+    last_heartbeat_reply: float | None = None
+    """In trio's time."""
+    joined_topics: int = 0
+    pending_topics: tuple[str, ...] = ()
+    """Wanted and not joined."""
+    dropped_frames: int = 0
+    rooms: dict[str, int] = attrs.field(factory=dict)
+    """State → number of rooms."""
+    held: int = 0
+    """Rooms whose next message waits."""
+    given_up: int = 0
+    """Messages that are not run any more, as far as remembered."""
+    stalled: tuple[str, ...] = ()
+    """Rooms whose turn was told to end and does not."""
+    unconfirmed: int = 0
+    """Marks that the platform has not confirmed."""
+    oldest_unconfirmed: float = 0.0
+    """Seconds since the oldest of them was recorded."""
+    problems: tuple[str, ...] = ()
+    """Hooks that failed or overran."""
+
+
+def health_of(
+    link: BandLink | None,
+    presence: RoomPresence | None,
+    outbox: Outbox | None,
+    problems: Problems,
+) -> Health:
+    """Collect a snapshot from the parts of a run; missing parts are not up yet."""
+    health = Health(problems=problems.texts())
+    if link is not None:
+        seen = link.health()
+        health = attrs.evolve(
+            health,
+            connected=seen.connected,
+            epoch=seen.epoch,
+            last_heartbeat_reply=seen.last_heartbeat_reply,
+            joined_topics=seen.joined,
+            pending_topics=tuple(seen.pending),
+            dropped_frames=seen.dropped_frames,
+        )
+    if presence is not None:
+        rooms = list(presence.rooms())
+        health = attrs.evolve(
+            health,
+            rooms=dict(Counter(room.state.value for room in rooms)),
+            held=sum(room.holds for room in rooms),
+            given_up=sum(room.given_up for room in rooms),
+            stalled=tuple(room.room_id for room in rooms if room.stalled),
+        )
+    if outbox is not None:
+        health = attrs.evolve(
+            health, unconfirmed=len(outbox), oldest_unconfirmed=outbox.oldest_age()
+        )
+    return health

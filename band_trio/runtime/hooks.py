@@ -1,0 +1,76 @@
+"""Calling the application's code: async as it is, sync in a thread, always within a bound."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import attrs
+import trio
+
+from band_trio.hygiene import leaf_errors
+
+_log: Final = logging.getLogger(__name__)
+
+HOOK_THREADS: Final = 16
+"""Sync callbacks at once; our own limit, so that they cannot use up trio's shared threads."""
+
+
+def is_async_callable(fn: Callable[..., Any]) -> bool:
+    """Tell whether calling *fn* gives a coroutine: functions, methods, partials, `__call__`."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+        getattr(fn, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is callable
+    )
+
+
+def ends_program(error: BaseException) -> bool:
+    """Tell whether *error* holds a `SystemExit` or `KeyboardInterrupt`, which pass every boundary."""
+    return any(isinstance(leaf, SystemExit | KeyboardInterrupt) for leaf in leaf_errors(error))
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Tell whether *error* is trio's cancellation and nothing else."""
+    return all(isinstance(leaf, trio.Cancelled) for leaf in leaf_errors(error))
+
+
+@attrs.define(eq=False)
+class Hooks:
+    """Runs hooks; what goes wrong is logged and returned as text, never raised."""
+
+    _threads: trio.CapacityLimiter = attrs.field(
+        factory=lambda: trio.CapacityLimiter(HOOK_THREADS), init=False
+    )
+
+    async def call(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """Call *fn* and return what it gives; its errors come out as they are.
+
+        A sync function runs in a thread that is abandoned when the caller is cancelled.
+        """
+        if is_async_callable(fn):
+            return await fn(*args)
+        result = await trio.to_thread.run_sync(
+            lambda: fn(*args), abandon_on_cancel=True, limiter=self._threads
+        )
+        return await result if isinstance(result, Awaitable) else result
+
+    async def guard(
+        self, name: str, fn: Callable[..., Any], args: Sequence[Any], *, deadline: float
+    ) -> str | None:
+        """Call a hook whose failure must not matter; return what went wrong, or None.
+
+        Ends at *deadline* (trio's time), even in a scope that is cancelled already.
+        """
+        try:
+            with trio.move_on_at(deadline, shield=True) as scope:
+                await self.call(fn, *args)
+        except BaseException as exc:
+            if ends_program(exc) or is_cancellation(exc):
+                raise
+            _log.warning("%s failed", name, exc_info=exc)
+            return f"{name} raised {type(leaf_errors(exc)[0]).__name__}"
+        if scope.cancelled_caught:
+            _log.warning("%s did not end in time and was cancelled", name)
+            return f"{name} did not end in time"
+        return None

@@ -1,0 +1,79 @@
+"""At most one process per agent and host: a kernel lock that a crash frees.
+
+The path is the one that other clients of the platform use, so that they exclude each other
+(platform docs, Host lock). The file is never removed; its text decides nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, SoftFileLock, Timeout
+
+from band_trio.errors import AgentAlreadyRunningError, BandConfigError
+
+_log: Final = logging.getLogger(__name__)
+
+
+def lock_path(agent_id: str) -> Path:
+    """Return the lock file of an agent; ids with unusual characters are hashed."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", agent_id):
+        agent_id = hashlib.sha256(agent_id.encode()).hexdigest()
+    return Path(tempfile.gettempdir()) / f"band-agent-{agent_id}.lock"
+
+
+@contextmanager
+def instance_lock(agent_id: str) -> Generator[None]:
+    """Hold the agent's lock. Non-blocking, hence taken directly in the caller's task.
+
+    Raises:
+        AgentAlreadyRunningError: another run on this host holds it.
+        BandConfigError: the file cannot be opened.
+    """
+    path = lock_path(agent_id)
+    if FileLock is SoftFileLock:
+        _log.warning("this system has no file lock; a second instance would not be noticed")
+        yield
+        return
+    lock = FileLock(path, blocking=False, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise AgentAlreadyRunningError(
+            f"Agent {agent_id} already runs on this host{_holder(path)}. "
+            "Stop it first, or pass AgentConfig(single_instance=False)."
+        ) from None
+    except OSError as exc:
+        raise BandConfigError(
+            f"The lock file {path} cannot be opened ({exc.strerror}). "
+            "Remove it or change its owner, or pass AgentConfig(single_instance=False)."
+        ) from None
+    try:
+        _write_holder(path)
+        yield
+    finally:
+        lock.release()
+
+
+def _write_holder(path: Path) -> None:
+    try:
+        path.write_text(f"pid {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n")
+    except OSError as exc:
+        _log.debug("the lock file holds no text: %s", exc)
+
+
+def _holder(path: Path) -> str:
+    try:
+        text = path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+    return f" ({text[:80]})" if text else ""

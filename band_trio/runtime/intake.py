@@ -1,0 +1,181 @@
+"""The only door for a room's messages: bounded hints, the dirty flag, and what is known of ids.
+
+Nothing in here awaits. Hints come from the dispatcher; the truth is the platform's list, and
+whenever a bound is hit the answer is to read that list again.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Final
+
+import attrs
+import trio
+
+from band_trio.protocol.rest import ChatMessage
+from band_trio.runtime.bell import Bell
+
+
+class Dirty(IntEnum):
+    """Whether the list must be read again, and whether that read is speculative."""
+
+    CLEAN = 0
+    SPECULATIVE = 1
+    """Nothing says that there is work: takes a token of the agent's bucket."""
+    CAUSED = 2
+    """A hint, a control or found work asks for it: read at once."""
+
+
+class Known(StrEnum):
+    """Why a message of the list is not run (again)."""
+
+    RECENT = "recent"
+    """Processed here."""
+    GIVEN_UP = "given_up"
+    SET_ASIDE = "set_aside"
+    """Waits for its next run without holding others back."""
+    REFUSED = "refused"
+    """Not ours to run; asked again later."""
+
+
+_CAPACITY: Final = {
+    Known.RECENT: 128,
+    Known.GIVEN_UP: 1000,
+    Known.SET_ASIDE: 100,
+    Known.REFUSED: 100,
+}
+"""Entries per kind; the oldest is forgotten, and recognised again from the list or by a claim."""
+
+
+@attrs.frozen
+class KnownMessage:
+    """One entry of the table."""
+
+    state: Known
+    until: float = math.inf
+    """When it may run again, in trio's time."""
+    spent: int = 0
+    """Runs that failed, by our own count."""
+    inserted_at: datetime | None = None
+
+
+@attrs.define(eq=False)
+class IdTable:
+    """id → what is known of it; bounded per kind."""
+
+    _kinds: dict[Known, dict[str, KnownMessage]] = attrs.field(factory=dict, init=False)
+
+    def get(self, message_id: str) -> KnownMessage | None:
+        """Return what is known of an id."""
+        for entries in self._kinds.values():
+            if (entry := entries.get(message_id)) is not None:
+                return entry
+        return None
+
+    def put(self, message_id: str, entry: KnownMessage, *, keep: datetime | None = None) -> None:
+        """Replace what is known of an id; entries inserted at the instant *keep* are not evicted."""
+        self.forget(message_id)
+        entries = self._kinds.setdefault(entry.state, {})
+        entries[message_id] = entry
+        if len(entries) > _CAPACITY[entry.state]:
+            oldest = next(iter(entries))
+            if keep is None or entries[oldest].inserted_at != keep:
+                del entries[oldest]
+
+    def forget(self, message_id: str) -> None:
+        """Drop an id, whatever its kind."""
+        for entries in self._kinds.values():
+            entries.pop(message_id, None)
+
+    def count(self, state: Known) -> int:
+        """Return how many ids are of a kind."""
+        return len(self._kinds.get(state, ()))
+
+    def next_due(self) -> float:
+        """Return when the first waiting message may run again; infinite if none waits."""
+        waiting = (Known.SET_ASIDE, Known.REFUSED)
+        times = [e.until for kind in waiting for e in self._kinds.get(kind, {}).values()]
+        return min(times, default=math.inf)
+
+    def recheck_refused(self) -> None:
+        """Let refused messages be asked for again: a new epoch may have changed the answer."""
+        self._kinds.pop(Known.REFUSED, None)
+
+
+@attrs.define(eq=False)
+class Intake:
+    """Hints and the dirty flag of one room."""
+
+    bell: Bell
+    """Rung whenever there is something to look at."""
+    _capacity: int
+    ids: IdTable = attrs.field(factory=IdTable, init=False)
+    dirty: Dirty = attrs.field(default=Dirty.SPECULATIVE, init=False)
+    watermark: datetime | None = attrs.field(default=None, init=False)
+    """Greatest inserted_at that was processed or given up here."""
+    _send: trio.MemorySendChannel[ChatMessage] = attrs.field(init=False)
+    _receive: trio.MemoryReceiveChannel[ChatMessage] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # Full: the hint is dropped and the room becomes dirty, so the list is read instead.
+        self._send, self._receive = trio.open_memory_channel[ChatMessage](self._capacity)
+
+    def offer(self, hint: ChatMessage) -> None:
+        """Take a pushed message; never blocks, never loses work."""
+        try:
+            self._send.send_nowait(hint)
+        except trio.WouldBlock:
+            self.mark(Dirty.CAUSED)
+        self.bell.ring()
+
+    def take(self) -> ChatMessage | None:
+        """Return the next hint, or None."""
+        try:
+            return self._receive.receive_nowait()
+        except trio.WouldBlock:
+            return None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a hint is there to be taken."""
+        return self._receive.statistics().current_buffer_used > 0
+
+    def drop_hints(self) -> bool:
+        """Throw away all hints and tell whether there was one; the list has to be read then."""
+        dropped = False
+        while self.take() is not None:
+            dropped = True
+        return dropped
+
+    def mark(self, cause: Dirty) -> None:
+        """Ask for a read of the list; asking often causes one more pass."""
+        self.dirty = max(self.dirty, cause)
+        self.bell.ring()
+
+    def clear(self) -> Dirty:
+        """Begin a pass: return the cause and clear the flag."""
+        cause, self.dirty = self.dirty, Dirty.CLEAN
+        return cause
+
+    def done(self, message: ChatMessage, state: Known) -> None:
+        """Note a message that was processed or given up, and raise the watermark."""
+        when = message.inserted_at
+        if when is not None and (self.watermark is None or when > self.watermark):
+            self.watermark = when
+        self.ids.put(message.id, KnownMessage(state, inserted_at=when), keep=self.watermark)
+
+    def follows(self, hint: ChatMessage) -> bool:
+        """Tell whether a hint may be run without a read as far as time stamps tell.
+
+        They never say that a message is old, only that the platform has to be asked.
+        """
+        if self.watermark is None or hint.inserted_at is None:
+            return False
+        return hint.inserted_at >= self.watermark
+
+    def close(self) -> None:
+        """Let go of both ends; hints that come later are dropped by `offer`'s caller."""
+        self._send.close()
+        self._receive.close()

@@ -1,0 +1,48 @@
+"""`on_interrupt` of the adapter: runs beside the room's loop, and before its next turn."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import attrs
+import trio
+
+from band_trio.runtime.services import RoomServices
+
+
+@attrs.define(eq=False)
+class InterruptHooks:
+    """The hooks of one room that are still running."""
+
+    _room_id: str
+    _services: RoomServices
+    _running: int = attrs.field(default=0, init=False)
+    _idle: trio.Event | None = attrs.field(default=None, init=False)
+
+    def start(self, nursery: trio.Nursery, mode: str) -> None:
+        """Call the hook in the room's nursery; returns at once."""
+        hook = self._services.adapter.on_interrupt
+        if hook is not None:
+            self._running += 1
+            nursery.start_soon(self._call, hook, mode, name=f"on_interrupt of {self._room_id}")
+
+    async def wait(self) -> None:
+        """Wait until no hook is running; each is bounded by `control_hook_seconds`."""
+        while self._running:
+            self._idle = trio.Event()
+            await self._idle.wait()
+
+    async def _call(self, hook: Callable[[str, str], Awaitable[None]], mode: str) -> None:
+        services = self._services
+        deadline = services.lifecycle.within(
+            services.session.control_hook_seconds, services.lifecycle.hooks_deadline
+        )
+        try:
+            problem = await services.hooks.guard(
+                "on_interrupt", hook, (self._room_id, mode), deadline=deadline
+            )
+            services.problems.note(problem)
+        finally:
+            self._running -= 1
+            if self._idle is not None and not self._running:
+                self._idle.set()

@@ -1,0 +1,338 @@
+"""One run of an agent: the composition root.
+
+Everything is nested, so that the start goes inwards and the end, or a failed start, goes outwards
+in exactly the reverse order: lock ⊃ REST ⊃ socket ⊃ adapter ⊃ outbox ⊃ rooms ⊃ turns.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
+from typing import Final
+
+import attrs
+import trio
+
+from band_trio.config import AgentConfig, Endpoints, SessionConfig
+from band_trio.credentials import Credentials
+from band_trio.errors import BandAuthError, BandError
+from band_trio.hygiene import leaf_errors
+from band_trio.link.api import open_api
+from band_trio.link.link import BandLink
+from band_trio.link.rest import RestClient
+from band_trio.nurseries import hide_nursery
+from band_trio.protocol.events import agent_rooms
+from band_trio.protocol.rest import AgentMe
+from band_trio.runtime.adapter_port import AdapterPort
+from band_trio.runtime.dispatcher import Dispatcher
+from band_trio.runtime.health import Health, health_of
+from band_trio.runtime.hooks import Hooks, ends_program, is_cancellation
+from band_trio.runtime.instance_lock import instance_lock
+from band_trio.runtime.lifecycle import Lifecycle, ShutdownReport, StartAborted
+from band_trio.runtime.presence import RoomPresence
+from band_trio.runtime.resync import ResyncBucket
+from band_trio.runtime.services import Callbacks, Problems, RoomServices
+from band_trio.runtime.settlement import Outbox
+from band_trio.runtime.start import identify, with_patience
+from band_trio.runtime.turn import Judgement
+from band_trio.trace import ShutDown, Tracer
+from band_trio.types import FrameworkAdapter, PlatformConnection, Preprocessor
+
+_log: Final = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class RunSettings:
+    """Everything a run is made of; checked before there is one."""
+
+    adapter: FrameworkAdapter
+    credentials: Credentials
+    endpoints: Endpoints
+    config: AgentConfig
+    session: SessionConfig
+    preprocessor: Preprocessor
+    callbacks: Callbacks
+
+
+@attrs.define(eq=False)
+class PlatformRuntime:
+    """One run. `serve` it once."""
+
+    settings: RunSettings
+    lifecycle: Lifecycle = attrs.field(init=False)
+    identity: AgentMe | None = attrs.field(default=None, init=False)
+    """Who the agent is, once the platform has said so."""
+    link: BandLink | None = attrs.field(default=None, init=False)
+    _tracer: Tracer = attrs.field(init=False)
+    _port: AdapterPort = attrs.field(init=False)
+    _hooks: Hooks = attrs.field(factory=Hooks, init=False)
+    _problems: Problems = attrs.field(factory=Problems, init=False)
+    _outbox: Outbox | None = attrs.field(default=None, init=False)
+    _presence: RoomPresence | None = attrs.field(default=None, init=False)
+    _patience_until: float = attrs.field(default=0.0, init=False)
+    _checking_key: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.lifecycle = Lifecycle(self.settings.config.stop_overhead_seconds)
+        self._tracer = Tracer(self.settings.config.observer)
+        self._port = AdapterPort(self.settings.adapter)
+
+    async def serve(self, ready: Callable[[], None]) -> ShutdownReport:
+        """Run the agent until it is stopped, fails for good, or is cancelled.
+
+        *ready* is called once it is connected, has listed its rooms, and they are joining.
+        Cancelling is a stop without grace: what has to be said is said, then the cancellation
+        goes on.
+        """
+        self._patience_until = trio.current_time() + self.settings.config.start_patience_seconds
+        with hide_nursery("Agent.run"):
+            async with trio.open_nursery() as watch:
+                watch.start_soon(self._watch_for_cancellation)
+                with self.lifecycle.whole:
+                    await self._run(ready)
+                watch.cancel_scope.cancel(reason="the run is over")
+        return self._report()
+
+    async def _watch_for_cancellation(self) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.lifecycle.stop(0)
+
+    async def _run(self, ready: Callable[[], None]) -> None:
+        """The nesting, on one screen."""
+        settings = self.settings
+        only_one = settings.config.single_instance
+        lock = instance_lock(settings.credentials.agent_id) if only_one else nullcontext()
+        try:
+            with lock:
+                async with open_api(
+                    settings.endpoints, settings.credentials, settings.config
+                ) as api:
+                    rest = RestClient(api)
+                    with self.lifecycle.step():
+                        self.identity = await identify(rest, self._patience_until)
+                    async with (
+                        _nursery("link") as sockets,
+                        self._started_adapter(self.identity),
+                        _nursery("rooms") as parts,
+                    ):
+                        await self._start_parts(rest, self.identity, sockets, parts)
+                        ready()
+                        await self._until_stopped()
+                        await self._end_rooms()
+        except StartAborted:
+            _log.info("stopped while starting")
+        except BaseException as exc:
+            if is_cancellation(exc):
+                raise
+            self.lifecycle.fail(exc)
+
+    # ------------------------------------------------------------------ start
+
+    @asynccontextmanager
+    async def _started_adapter(self, me: AgentMe) -> AsyncGenerator[None]:
+        """Start the adapter; its clean-up runs while REST is open and the socket is up."""
+        settings, port = self.settings, self._port
+        port.prepare(
+            PlatformConnection(
+                me.id, settings.credentials.api_key,
+                settings.endpoints.rest_url, settings.endpoints.ws_url,
+            ),
+            me.feature_flags,
+        )  # fmt: skip
+        async with _nursery("adapter") as nursery:
+            try:
+                with self.lifecycle.step():
+                    await nursery.start(self._part, "the adapter's serve", port.serve, False)
+                with self.lifecycle.step():
+                    await port.adapter.on_started(me.name, me.description)
+                yield
+            finally:
+                deadline = self.lifecycle.within(
+                    settings.session.hook_seconds, self.lifecycle.close_deadline
+                )
+                for problem in await port.clean_up(self._hooks, deadline):
+                    self._problems.note(problem)
+                nursery.cancel_scope.cancel(reason="the adapter has been cleaned up")
+
+    async def _start_parts(
+        self, rest: RestClient, me: AgentMe, sockets: trio.Nursery, parts: trio.Nursery
+    ) -> None:
+        """Connect, list the rooms, start their children."""
+        outbox = self._make_outbox(rest)
+        presence = self._make_presence(rest, me, outbox, parts)
+        settings = self.settings
+        link = self.link = BandLink(
+            settings.credentials, settings.endpoints, settings.config, rest, self._tracer,
+            Dispatcher(presence, outbox, self._note_dropped),
+        )  # fmt: skip
+        await parts.start(self._part, "outbox", outbox.serve)
+        await parts.start(self._part, "presence", presence.serve)
+        with self.lifecycle.step():
+            serve = partial(link.serve, self._patience_until)
+            await sockets.start(self._part, "link", serve)
+        link.want(agent_rooms(settings.credentials.agent_id))
+        with self.lifecycle.step():
+            await with_patience(
+                rest, presence.first_listing, self._patience_until, "listing the rooms"
+            )
+
+    def _make_outbox(self, rest: RestClient) -> Outbox:
+        settings = self.settings
+        self._outbox = Outbox(
+            rest, settings.session, self.lifecycle, self._tracer, settings.config.rest_try_seconds
+        )
+        return self._outbox
+
+    def _make_presence(
+        self, rest: RestClient, me: AgentMe, outbox: Outbox, parts: trio.Nursery
+    ) -> RoomPresence:
+        settings, config, session = self.settings, self.settings.config, self.settings.session
+        check_key = partial(self._check_key, rest, parts)
+        services = RoomServices(
+            me=me,
+            rest=rest,
+            session=session,
+            adapter=self._port,
+            preprocessor=settings.preprocessor,
+            callbacks=settings.callbacks,
+            outbox=outbox,
+            lifecycle=self.lifecycle,
+            bucket=ResyncBucket(config.resync_rate, config.resync_burst),
+            hooks=self._hooks,
+            judgement=Judgement(
+                session.error_text_chars,
+                (settings.credentials.api_key,),
+                session.max_cycle_seconds,
+            ),
+            problems=self._problems,
+            tracer=self._tracer,
+            current_epoch=lambda: self.link.epoch if self.link else 0,
+            relist=lambda: presence.relist(),
+            check_key=check_key,
+        )
+        presence = RoomPresence(
+            services,
+            lambda topic: self.link.want(topic) if self.link else None,
+            lambda topic: self.link.unwant(topic) if self.link else None,
+            config.room_filter,
+        )
+        outbox.on_stopped = presence.observe_stop
+        outbox.on_final = presence.settled
+        outbox.on_denied = check_key
+        self._presence = presence
+        return presence
+
+    def _note_dropped(self) -> None:
+        if self.link is not None:
+            self.link.note_dropped()
+
+    # ------------------------------------------------------------------ while it runs
+
+    async def _part(
+        self,
+        name: str,
+        serve: Callable[..., Awaitable[None]],
+        endless: bool = True,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Run one part. Before it is up, its error is its starter's; afterwards it ends the run."""
+        up = False
+
+        class Status:
+            def started(self, value: None = None) -> None:
+                nonlocal up
+                up = True
+                task_status.started(value)
+
+        try:
+            await serve(task_status=Status())
+            if endless:
+                raise RuntimeError(f"{name} ended by itself")
+        except BaseException as exc:
+            if is_cancellation(exc) or not up:
+                raise
+            if not isinstance(exc, BandError):
+                _log.exception("%s failed", name)
+            self.lifecycle.fail(_single(exc))
+
+    def _check_key(self, rest: RestClient, nursery: trio.Nursery) -> None:
+        """Find out whether a 401 was meant: one request at a time, however many were refused."""
+        if not self._checking_key:
+            self._checking_key = True
+            nursery.start_soon(self._ask_for_key, rest)
+
+    async def _ask_for_key(self, rest: RestClient) -> None:
+        try:
+            if await rest.key_is_refused():
+                url = self.settings.endpoints.rest_url
+                self.lifecycle.fail(BandAuthError(f"{url} refuses the key now. Was it revoked?"))
+        except BandError as exc:
+            _log.info("the key could not be checked: %s", exc)
+        finally:
+            self._checking_key = False
+
+    def health(self) -> Health:
+        """Return a snapshot of the run; plain data."""
+        return health_of(self.link, self._presence, self._outbox, self._problems)
+
+    # ------------------------------------------------------------------ the end
+
+    async def _until_stopped(self) -> None:
+        try:
+            await self.lifecycle.wait_stopping()
+        except BaseException as exc:
+            # Ctrl-C arrives in the main task, which may be this one: an end like any other.
+            if not ends_program(exc):
+                raise
+            self.lifecycle.fail(exc)
+
+    async def _end_rooms(self) -> None:
+        """Let running turns finish until the grace is over, then cut them off and clean up."""
+        life, presence, outbox = self.lifecycle, self._presence, self._outbox
+        assert presence is not None  # both were made at the start
+        assert outbox is not None
+        presence.close()
+        with life.grace:
+            await presence.wait_empty()
+        presence.cut_off()
+        with trio.move_on_at(life.hooks_deadline):
+            await presence.wait_empty()
+        for room_id in presence.unfinished():
+            _log.error("room %s could not be ended; the run waits for its handler", room_id)
+            self._problems.note(f"room {room_id} could not be ended")
+        with trio.move_on_at(life.close_deadline):
+            await outbox.drain()
+
+    def _report(self) -> ShutdownReport:
+        life = self.lifecycle
+        pending = len(self._outbox) if self._outbox is not None else 0
+        began = life.stopped_at if life.stopped_at is not None else trio.current_time()
+        report = ShutdownReport(
+            graceful=not life.turns_cancelled and not pending,
+            turns_finished=life.turns_finished,
+            turns_cancelled=life.turns_cancelled,
+            settles_pending=pending,
+            cleanup_errors=self._problems.texts(),
+            duration=trio.current_time() - began,
+        )
+        self._tracer(ShutDown(report.graceful))
+        return report
+
+
+@asynccontextmanager
+async def _nursery(what: str) -> AsyncGenerator[trio.Nursery]:
+    """Open a nursery that is cancelled when its block ends, and hidden from errors."""
+    with hide_nursery(what):
+        async with trio.open_nursery() as nursery:
+            yield nursery
+            nursery.cancel_scope.cancel(reason=f"{what}: the end")
+
+
+def _single(error: BaseException) -> BaseException:
+    leaves = leaf_errors(error)
+    return leaves[0] if len(leaves) == 1 else error

@@ -1,0 +1,319 @@
+"""Which rooms are wanted, and one child for each: the platform's memberships made real.
+
+Pushes and listings only change values; one task compares them with the children and starts what
+is missing. A room that is wanted again while its old child still ends gets a fresh one after it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import attrs
+import trio
+
+from band_trio.backoff import half_jitter
+from band_trio.config import RoomFilter
+from band_trio.errors import BandApiError, BandError
+from band_trio.hygiene import leaf_errors
+from band_trio.protocol.events import chat_room, room_participants
+from band_trio.runtime.bell import Bell
+from band_trio.runtime.control import RoomControl, UnservedControls
+from band_trio.runtime.execution import ExecutionContext
+from band_trio.runtime.hooks import ends_program, is_cancellation
+from band_trio.runtime.intake import Dirty
+from band_trio.runtime.listing import list_rooms
+from band_trio.runtime.services import RoomServices
+from band_trio.trace import RoomServed
+
+_log: Final = logging.getLogger(__name__)
+
+LIST_BASE: Final = 0.5
+LIST_CAP: Final = 30.0
+"""Seconds between two tries of a listing that fails."""
+RESTART_CAP: Final = 60.0
+"""A room that breaks is started again after 1, 2, 4 … seconds, at most this."""
+
+
+@attrs.define(eq=False)
+class Membership:
+    """One room the agent is, or was until its child has ended, a member of."""
+
+    room_id: str
+    generation: int = 0
+    """Rises with each withdrawal; a child serves one generation."""
+    wanted: bool = True
+    control: RoomControl = attrs.field(factory=RoomControl)
+    child: ExecutionContext | None = None
+    """The running child; None while there is none, or it is being started again."""
+    served: bool = False
+    """Whether a task serves it."""
+
+
+@attrs.define(eq=False)
+class RoomPresence:
+    """All memberships of the agent."""
+
+    _services: RoomServices
+    _want: Callable[[str], None]
+    """Make a topic desired."""
+    _unwant: Callable[[str], None]
+    _filter: RoomFilter | None
+    unserved: UnservedControls = attrs.field(factory=UnservedControls, init=False)
+    listed: bool = attrs.field(default=False, init=False)
+    """Whether a listing has succeeded in this run."""
+    _memberships: dict[str, Membership] = attrs.field(factory=dict, init=False)
+    _arrivals: dict[str, str | None] = attrs.field(factory=dict, init=False)
+    """Rooms that were announced, with their title, and not looked at yet."""
+    _touched: set[str] | None = attrs.field(default=None, init=False)
+    """Rooms that pushes spoke of while a listing is read: there the push is newer."""
+    _list_due: bool = attrs.field(default=False, init=False)
+    _closing: bool = attrs.field(default=False, init=False)
+    _bell: Bell = attrs.field(factory=Bell, init=False)
+    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
+    _emptied: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    # ------------------------------------------------------------------ told by the dispatcher: sync
+
+    def rooms(self) -> Iterator[ExecutionContext]:
+        """Yield the children of all rooms that are wanted."""
+        for membership in self._memberships.values():
+            if membership.wanted and membership.child is not None:
+                yield membership.child
+
+    def room(self, room_id: str) -> ExecutionContext | None:
+        """Return the child that serves a room now."""
+        membership = self._memberships.get(room_id)
+        return membership.child if membership is not None and membership.wanted else None
+
+    def added(self, room_id: str, title: str | None) -> None:
+        """The agent is in a room."""
+        self._touch(room_id)
+        self._arrivals[room_id] = title
+        self._bell.ring()
+
+    def removed(self, room_id: str) -> None:
+        """The agent is no longer in a room: unrouted at once, its turn ends."""
+        self._touch(room_id)
+        self._arrivals.pop(room_id, None)
+        membership = self._memberships.get(room_id)
+        if membership is not None and membership.wanted:
+            self._withdraw(membership)
+
+    def control(self, room_id: str, mode: str, correlation_id: str) -> None:
+        """Apply a control to one room, served or not."""
+        membership = self._memberships.get(room_id)
+        if membership is None or not membership.wanted:
+            self.unserved.note(room_id, mode)
+        elif membership.child is not None:
+            membership.child.control(mode, correlation_id)
+        elif membership.control.first_time(correlation_id):
+            membership.control.apply(mode)
+
+    def control_all(self, mode: str, correlation_id: str) -> None:
+        """Apply a control to every room, starting ones included."""
+        if not self.listed and mode != "interrupt":
+            self.unserved.everywhere = mode
+        for room_id in [*self._memberships, *self._arrivals]:
+            self.control(room_id, mode, correlation_id)
+
+    def observe_stop(self, room_id: str) -> None:
+        """An answer said that the agent is stopped in a room."""
+        if (room := self.room(room_id)) is not None:
+            room.observe_stop()
+
+    def settled(self, room_id: str) -> None:
+        """A mark that the room did not wait for is final: what it kept back may go on."""
+        if (room := self.room(room_id)) is not None:
+            room.mark_dirty(Dirty.CAUSED)
+
+    def relist(self) -> None:
+        """Ask for a listing."""
+        self._list_due = True
+        self._bell.ring()
+
+    def new_epoch(self) -> None:
+        """The socket was replaced: list again, and every room looks at the platform again."""
+        for room in self.rooms():
+            room.new_epoch()
+        self.relist()
+
+    # ------------------------------------------------------------------ start and end
+
+    async def first_listing(self) -> None:
+        """List the rooms and start their children; errors come out.
+
+        Rooms of all pages; children start dirty, their topics become desired.
+        """
+        await self._list()
+        self._reconcile()
+
+    def close(self) -> None:
+        """Admission closes: no new room, no new turn."""
+        self._closing = True
+        for membership in self._memberships.values():
+            if membership.child is not None:
+                membership.child.close()
+        self._bell.ring()
+
+    def cut_off(self) -> None:
+        """The grace is over: end all running turns."""
+        for membership in self._memberships.values():
+            if membership.child is not None:
+                membership.child.cut_off()
+
+    async def wait_empty(self) -> None:
+        """Wait until no room is served any more."""
+        while any(membership.served for membership in self._memberships.values()):
+            self._emptied = trio.Event()
+            await self._emptied.wait()
+
+    def unfinished(self) -> list[str]:
+        """Return the ids of rooms whose child has not ended."""
+        return [m.room_id for m in self._memberships.values() if m.served]
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep children and memberships together, until cancelled."""
+        failures = 0
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            while True:
+                await self._bell.wait()
+                self._reconcile()
+                if self._list_due and not self._closing:
+                    failures = 0 if await self._try_listing() else failures + 1
+                    self._reconcile()
+                    if failures:
+                        await self._bell.wait_until(
+                            trio.current_time() + half_jitter(failures - 1, LIST_BASE, LIST_CAP)
+                        )
+                        self._bell.ring()
+
+    # ------------------------------------------------------------------ listing
+
+    async def _try_listing(self) -> bool:
+        try:
+            await self._list()
+        except BandError as exc:
+            _log.warning("listing the rooms failed, it is tried again: %s", exc)
+            if isinstance(exc, BandApiError) and exc.status == 401:
+                self._services.check_key()
+            self._list_due = True
+            return False
+        return True
+
+    async def _list(self) -> None:
+        self._list_due, self._touched = False, set()
+        try:
+            listing = await list_rooms(self._services.rest, self._services.tracer)
+            for room_id, title in listing.rooms.items():
+                membership = self._memberships.get(room_id)
+                served = membership is not None and membership.wanted
+                if room_id not in self._touched and not served:
+                    self._arrivals[room_id] = title
+            gone = self._memberships.keys() - listing.rooms.keys() - self._touched
+            for room_id in gone if listing.complete else ():
+                if self._memberships[room_id].wanted:
+                    self._withdraw(self._memberships[room_id])
+        finally:
+            self._touched = None
+        self.listed = True
+
+    def _touch(self, room_id: str) -> None:
+        if self._touched is not None:
+            self._touched.add(room_id)
+
+    # ------------------------------------------------------------------ children
+
+    def _withdraw(self, membership: Membership) -> None:
+        membership.wanted = False
+        membership.generation += 1
+        membership.control = RoomControl()
+        self._unwant(chat_room(membership.room_id))
+        self._unwant(room_participants(membership.room_id))
+        if membership.child is not None:
+            membership.child.leave()
+        if not membership.served:
+            del self._memberships[membership.room_id]
+        self._bell.ring()
+
+    def _reconcile(self) -> None:
+        """Take arrivals in and start a child where one is missing."""
+        arrivals, self._arrivals = self._arrivals, {}
+        if self._closing:
+            return
+        for room_id, title in arrivals.items():
+            if self._is_wanted(room_id, title):
+                self._admit(room_id)
+        for membership in list(self._memberships.values()):
+            if membership.wanted and not membership.served:
+                self._start(membership)
+
+    def _is_wanted(self, room_id: str, title: str | None) -> bool:
+        if self._filter is None:
+            return True
+        try:
+            return bool(self._filter(room_id, title))
+        except Exception:  # noqa: BLE001 - the boundary to the application, which reports
+            _log.exception("room_filter failed for room %s, which is not served", room_id)
+            return False
+
+    def _admit(self, room_id: str) -> None:
+        membership = self._memberships.setdefault(room_id, Membership(room_id))
+        membership.wanted = True
+        mode = self.unserved.take(room_id)
+        if mode is not None:
+            membership.control.apply(mode)
+
+    def _start(self, membership: Membership) -> None:
+        if self._nursery is None:
+            return
+        membership.served = True
+        self._want(chat_room(membership.room_id))
+        self._want(room_participants(membership.room_id))
+        self._nursery.start_soon(self._serve_room, membership, name=f"room {membership.room_id}")
+
+    async def _serve_room(self, membership: Membership) -> None:
+        """Run the child of one generation, again after it broke, until it has ended for good."""
+        try:
+            attempt = 0
+            generation = membership.generation
+            while not await self._run_child(membership, generation):
+                attempt += 1
+                await trio.sleep(half_jitter(attempt, 1.0, RESTART_CAP))
+        finally:
+            membership.served, membership.child = False, None
+            if not membership.wanted:
+                del self._memberships[membership.room_id]
+            self._emptied.set()
+            self._bell.ring()
+
+    async def _run_child(self, membership: Membership, generation: int) -> bool:
+        """Run a child once; tell whether it ended by itself. This is where a broken room stops."""
+        room = ExecutionContext(membership.room_id, self._services, membership.control)
+        membership.child = room
+        if membership.generation != generation:
+            room.leave()  # withdrawn while it was broken: it only cleans up
+        elif self._closing:
+            room.close()
+        self._services.tracer(RoomServed(membership.room_id))
+        try:
+            await room.run()
+        except BaseException as exc:
+            if is_cancellation(exc):
+                raise
+            if ends_program(exc):
+                self._services.lifecycle.fail(_program_end(exc))
+                return True
+            _log.exception("room %s broke and is started again", membership.room_id)
+            self._services.problems.note(f"room {membership.room_id} broke: {type(exc).__name__}")
+            membership.child = None
+            return False
+        return True
+
+
+def _program_end(error: BaseException) -> BaseException:
+    leaves = leaf_errors(error)
+    return next(leaf for leaf in leaves if isinstance(leaf, SystemExit | KeyboardInterrupt))

@@ -1,0 +1,293 @@
+"""The fate of a claimed message, and the outbox that tells the platform until it has heard.
+
+A record is written synchronously when its turn closes, before anything is awaited; from then on
+no control and no cancellation can change or lose it. The outbox makes every try, the first one
+on behalf of the room that waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+import trio
+
+from band_trio.backoff import half_jitter
+from band_trio.config import SessionConfig
+from band_trio.errors import BandConnectionError, BandError
+from band_trio.link.api import Answer
+from band_trio.link.rest import RestClient
+from band_trio.runtime.lifecycle import Lifecycle
+from band_trio.trace import Marked, Posted, Tracer
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Fate(StrEnum):
+    """What becomes of a claimed message."""
+
+    PROCESSED = "processed"
+    FAILED = "failed"
+    RELEASED = "released"
+    """Ended without a write: the platform serves it again."""
+
+
+@attrs.frozen
+class Report:
+    """The one error event that the room gets when a message is given up."""
+
+    content: str
+    metadata: dict[str, Any]
+
+
+@attrs.frozen
+class Record:
+    """The decision about one claimed message; never changed afterwards."""
+
+    room_id: str
+    message_id: str
+    fate: Fate
+    reason: str = ""
+    """Why it was released."""
+    error: str = ""
+    """Text of a failed mark: clean, not empty."""
+    plain_error: str = ""
+    """Used when the platform refuses *error*: the bare class name."""
+    report: Report | None = None
+
+    @property
+    def kind(self) -> str:
+        """The word for traces: `processed`, `failed` or `released:` and the reason."""
+        return f"{self.fate}:{self.reason}" if self.fate is Fate.RELEASED else self.fate.value
+
+
+class MarkResult(StrEnum):
+    """What the answer to a mark means (platform docs, Answers to a terminal write)."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    """No live attempt: there is nothing left to settle."""
+    NOT_FOUND = "not_found"
+    STOPPED = "stopped"
+    """The agent is stopped in the room: kept until play."""
+    BAD_TEXT = "bad_text"
+    """The error text was refused: tried again with the bare class name."""
+    UNCONFIRMED = "unconfirmed"
+
+    @property
+    def final(self) -> bool:
+        """Whether the matter is closed."""
+        return self in (MarkResult.ACCEPTED, MarkResult.REJECTED, MarkResult.NOT_FOUND)
+
+
+def mark_result(answer: Answer) -> MarkResult:
+    """Read the answer to `processed` or `failed`."""
+    if answer.status == 200:
+        body = answer.data
+        refused = isinstance(body, dict) and body.get("success") is False
+        return MarkResult.UNCONFIRMED if refused else MarkResult.ACCEPTED
+    if answer.status == 204:
+        return MarkResult.STOPPED
+    if answer.status == 404:
+        return MarkResult.NOT_FOUND
+    if answer.status == 409:
+        return MarkResult.REJECTED
+    if answer.status == 422:
+        details = answer.error.details
+        if details.get("/processing_attempt"):
+            return MarkResult.REJECTED
+        if "/error" in details:
+            return MarkResult.BAD_TEXT
+    return MarkResult.UNCONFIRMED
+
+
+@attrs.define(eq=False)
+class Entry:
+    """A record on its way to the platform."""
+
+    record: Record
+    since: float = attrs.field(factory=trio.current_time)
+    """When it was recorded, in trio's time."""
+    tries: int = 0
+    not_before: float = 0.0
+    """Told wait of the last answer, in trio's time."""
+    plain: bool = False
+    """Whether the bare class name is used as error text."""
+    stopped: bool = False
+    """Whether it waits for a play."""
+    wake: trio.Event = attrs.field(factory=trio.Event)
+
+
+@attrs.define(eq=False)
+class Outbox:
+    """Records that the platform has not confirmed yet. Entries outlive rooms and sockets."""
+
+    _rest: RestClient
+    _session: SessionConfig
+    _lifecycle: Lifecycle
+    _tracer: Tracer
+    _try_seconds: float
+    on_stopped: Callable[[str], None] = attrs.field(default=lambda _room: None)
+    """Told when an answer says that the agent is stopped in a room."""
+    on_final: Callable[[str], None] = attrs.field(default=lambda _room: None)
+    """Told when a mark that its room did not wait for has become final."""
+    on_denied: Callable[[], None] = attrs.field(default=lambda: None)
+    """Told when the key was refused."""
+    _entries: dict[tuple[str, str], Entry] = attrs.field(factory=dict, init=False)
+    _per_room: dict[str, int] = attrs.field(factory=dict, init=False)
+    _reports: int = attrs.field(default=0, init=False)
+    _quiet: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def holds(self, room_id: str, message_id: str) -> bool:
+        """Tell whether the fate of a message is decided but not confirmed."""
+        return (room_id, message_id) in self._entries
+
+    def unsettled(self, room_id: str) -> int:
+        """Return how many records of a room are not confirmed."""
+        return self._per_room.get(room_id, 0)
+
+    def oldest_age(self) -> float:
+        """Return the seconds since the oldest unconfirmed record was made; 0 without one."""
+        first = next(iter(self._entries.values()), None)
+        return 0.0 if first is None else trio.current_time() - first.since
+
+    def put(self, record: Record) -> Entry:
+        """Take a record in, synchronously; it cannot be lost from here on."""
+        entry = Entry(record)
+        self._entries[record.room_id, record.message_id] = entry
+        self._per_room[record.room_id] = self.unsettled(record.room_id) + 1
+        return entry
+
+    async def settle(self, entry: Entry) -> None:
+        """Make the first try for the room that waits; what is not final then is tried on here.
+
+        Not cut off by anything but its own deadline, `settle_seconds`.
+        """
+        deadline = self._lifecycle.within(self._session.settle_seconds, self._lifecycle.end)
+        with trio.move_on_at(deadline, shield=True):
+            await self._try(entry)
+        if self._open(entry) and self._nursery is not None:
+            self._nursery.start_soon(self._persist, entry, name=f"settle {entry.record.message_id}")
+
+    def nudge(self, room_id: str | None = None) -> None:
+        """Try again now: after a reconnect all entries, after a play those of one room."""
+        for entry in self._entries.values():
+            if room_id is None or entry.record.room_id == room_id:
+                entry.stopped = False
+                entry.wake.set()
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the nursery in which unconfirmed entries are tried again, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    async def drain(self) -> None:
+        """Try everything once more now and wait until nothing is left; the caller bounds it."""
+        self.nudge()
+        while self._entries or self._reports:
+            self._quiet = trio.Event()
+            await self._quiet.wait()
+
+    # ------------------------------------------------------------------ tries
+
+    def _open(self, entry: Entry) -> bool:
+        key = (entry.record.room_id, entry.record.message_id)
+        return self._entries.get(key) is entry
+
+    async def _persist(self, entry: Entry) -> None:
+        """Try an entry for as long as the process lives, with back-off and told waits."""
+        while self._open(entry):
+            wait = half_jitter(
+                entry.tries - 1, self._session.settle_base_seconds, self._session.settle_cap_seconds
+            )
+            due = max(trio.current_time() + wait, entry.not_before)
+            entry.wake = trio.Event()
+            # A stopped room's entry waits for its play; the cap finds a play that was missed.
+            with trio.move_on_at(due if not entry.stopped else due + self._stopped_wait()):
+                await entry.wake.wait()
+            await trio.sleep_until(entry.not_before)
+            with trio.move_on_after(self._try_seconds):
+                await self._try(entry)
+            if not self._open(entry):
+                self.on_final(entry.record.room_id)
+
+    def _stopped_wait(self) -> float:
+        return self._session.stopped_resync_seconds or self._session.idle_resync_seconds
+
+    async def _try(self, entry: Entry) -> None:
+        record = entry.record
+        entry.tries += 1
+        result, error = MarkResult.UNCONFIRMED, ""
+        try:
+            answer = await self._mark(entry)
+        except BandConnectionError as exc:
+            error = type(exc).__name__
+        else:
+            result = mark_result(answer)
+            self._note(entry, answer, result)
+            error = str(answer.status)
+        self._tracer(Marked(record.room_id, record.message_id, record.kind, result.value))
+        if result.final:
+            self._close(entry, result)
+        elif entry.tries in (1, 5) or entry.tries % 50 == 0:
+            _log.warning(
+                "mark %s of message %s in room %s is not confirmed (%s, try %d); it is kept",
+                record.kind, record.message_id, record.room_id, error, entry.tries,
+            )  # fmt: skip
+
+    async def _mark(self, entry: Entry) -> Answer:
+        record, within = entry.record, self._try_seconds
+        if record.fate is Fate.PROCESSED:
+            return await self._rest.mark_processed(record.room_id, record.message_id, within=within)
+        text = record.plain_error if entry.plain else record.error
+        return await self._rest.mark_failed(record.room_id, record.message_id, text, within=within)
+
+    def _note(self, entry: Entry, answer: Answer, result: MarkResult) -> None:
+        if result is MarkResult.STOPPED:
+            entry.stopped = True
+            self.on_stopped(entry.record.room_id)
+        elif result is MarkResult.BAD_TEXT:
+            entry.plain = True
+        if answer.status == 401:
+            self.on_denied()
+        if answer.retry_after is not None:
+            entry.not_before = trio.current_time() + answer.retry_after
+
+    def _close(self, entry: Entry, result: MarkResult) -> None:
+        record = entry.record
+        del self._entries[record.room_id, record.message_id]
+        left = self.unsettled(record.room_id) - 1
+        if left:
+            self._per_room[record.room_id] = left
+        else:
+            self._per_room.pop(record.room_id, None)
+        # A rejected mark is ours too: its first answer may have been lost.
+        if record.report and result is not MarkResult.NOT_FOUND and self._nursery is not None:
+            self._reports += 1
+            self._nursery.start_soon(self._post_report, record.room_id, record.report)
+        self._quiet.set()
+
+    async def _post_report(self, room_id: str, report: Report) -> None:
+        """Tell the room, once: the event is never posted again, whatever the answer was."""
+        outcome = "ok"
+        try:
+            await self._rest.post_event(room_id, report.content, "error", report.metadata)
+        except BandError as exc:
+            outcome = type(exc).__name__
+            _log.warning("the failure report for room %s was not posted: %s", room_id, exc)
+        finally:
+            self._reports -= 1
+            self._quiet.set()
+        self._tracer(Posted(room_id, "error", outcome))

@@ -1,0 +1,69 @@
+"""Steps of the start that talk to the platform: each tries until the shared patience is over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import trio
+
+from band_trio.backoff import half_jitter
+from band_trio.errors import BandApiError, BandAuthError, BandConnectionError
+from band_trio.link.rest import RestClient
+from band_trio.protocol.rest import AgentMe
+
+_log: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BASE_SECONDS: Final = 0.5
+CAP_SECONDS: Final = 10.0
+"""Back-off between two tries of one step."""
+
+
+def is_transient(error: BandApiError) -> bool:
+    """Tell whether asking again may help: 408, 429 and 5xx."""
+    return error.status in (408, 429) or error.status >= 500
+
+
+async def identify(rest: RestClient, patience_until: float) -> AgentMe:
+    """Ask the platform who the key belongs to; also the check of the key.
+
+    Raises:
+        BandAuthError: the key was refused.
+        BandConnectionError: not reached before *patience_until* (trio's time).
+        BandApiError: another definite no.
+    """
+    return await with_patience(rest, rest.try_me, patience_until, "asking for the agent's identity")
+
+
+async def with_patience(
+    rest: RestClient, ask: Callable[[], Awaitable[T]], until: float, what: str
+) -> T:
+    """Repeat *ask* over transient failures; the first one is one warning line with the URL."""
+    url = rest.api.rest_url
+    error: BandApiError | BandConnectionError = BandConnectionError(
+        f"{url} gave no answer in time."
+    )
+    tries = 0
+    with trio.move_on_at(until):
+        while True:
+            told = 0.0
+            try:
+                return await ask()
+            except BandApiError as exc:
+                if exc.status in (401, 403):
+                    raise BandAuthError(
+                        f"{url} refused the key ({exc.status}). Check agent id and API key."
+                    ) from None
+                if not is_transient(exc):
+                    raise
+                error, told = exc, exc.retry_after or 0.0
+            except BandConnectionError as exc:
+                error = exc
+            if not tries:
+                _log.warning("%s failed at %s, trying again: %s", what, url, error)
+            await trio.sleep(max(told, half_jitter(tries, BASE_SECONDS, CAP_SECONDS)))
+            tries += 1
+    raise BandConnectionError(f"{what} failed at {url}: {error}") from None

@@ -1,0 +1,154 @@
+"""One message from its claim to its record: a cancel scope, and the reason it was cancelled for.
+
+Interrupt, stop, leave, time-out and shutdown are all `end(kind)`: the kind is stored first, then
+the scope is cancelled, and the kind decides the record. What the handler does with the
+cancellation does not matter: whether **our** scope was cancelled does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from band_trio.errors import InputNotAccepted, RoomExecutionStoppedError
+from band_trio.hygiene import error_text, leaf_errors
+from band_trio.protocol.rest import ChatMessage
+from band_trio.runtime.hooks import ends_program, is_cancellation
+from band_trio.runtime.lifecycle import End
+from band_trio.runtime.settlement import Fate, Record
+from band_trio.tools.turn import Turn
+
+T = TypeVar("T")
+
+_DECIDING: Final = (End.INTERRUPT, End.STOP)
+
+
+def later_end(before: End | None, new: End) -> End:
+    """Return the kind that counts: the last interrupt or stop; anything else never overrides."""
+    if before is None or new in _DECIDING:
+        return new
+    return new if before is End.TIMEOUT else before
+
+
+@attrs.define(eq=False)
+class ActiveTurn:
+    """A message that is being claimed or run."""
+
+    message: ChatMessage
+    ledger: Turn
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    kind: End | None = None
+    """Why it was ended from outside."""
+    claiming: bool = True
+    """Whether the claim has not been answered yet."""
+    started: bool = False
+    """Whether the handler has been called."""
+    cancelled_at: float | None = None
+    """When it was told to end, in trio's time; for the watchdog."""
+    error: BaseException | None = None
+    """What left the handler, its nursery or the preprocessor; a lone leaf is unwrapped."""
+    declined: bool = False
+    """Whether the preprocessor wanted no turn for it."""
+
+    def end(self, kind: End) -> None:
+        """End the turn from outside, for a reason. The reason is stored before anything else.
+
+        A claim that is under way is left to its answer for an interrupt or a stop: whether the
+        message is ours decides what they mean. Leaving and shutting down do not wait for it.
+        """
+        self.kind = later_end(self.kind, kind)
+        if self.cancelled_at is None:
+            self.cancelled_at = trio.current_time()
+        if not (self.claiming and kind in _DECIDING):
+            self.scope.cancel(reason=f"turn ended: {kind}")
+
+    def claimed(self) -> bool:
+        """The claim was answered yes; tell whether the handler may start."""
+        self.claiming = False
+        return self.kind is None
+
+    async def run(self, handler: Callable[[], Awaitable[None]]) -> None:
+        """Run *handler* in the turn's own nursery until both have ended; keep what came out.
+
+        This is the boundary to the application: every error becomes `self.error`. Only
+        cancellation and what ends the program (`SystemExit`, `KeyboardInterrupt`) pass.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                self.ledger.open_in(nursery)
+                nursery.start_soon(handler, name=f"turn of message {self.message.id}")
+        except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
+            self._keep(exc)
+        finally:
+            if self.kind is None and self.scope.cancel_called:
+                self.kind = End.TIMEOUT  # nobody ended it: the scope's own deadline did
+            self.scope.deadline = math.inf
+            self.ledger.close()
+
+    async def attempt(self, step: Callable[[], Awaitable[T]]) -> T | None:
+        """Run a step before the handler behind the same boundary; None if it failed."""
+        try:
+            return await step()
+        except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
+            self._keep(exc)
+            return None
+
+    def _keep(self, exc: BaseException) -> None:
+        if ends_program(exc) or is_cancellation(exc):
+            raise exc
+        leaves = [leaf for leaf in leaf_errors(exc) if not isinstance(leaf, trio.Cancelled)]
+        if any(isinstance(leaf, RoomExecutionStoppedError) for leaf in leaves):
+            self.kind = later_end(self.kind, End.STOP)
+        self.error = leaves[0] if len(leaves) == 1 else exc
+
+    @property
+    def how(self) -> str:
+        """Word for traces: how the handler ended."""
+        return self.kind or ("raised" if self.error else "returned")
+
+
+@attrs.frozen
+class Judgement:
+    """Texts and limits that a record is written with."""
+
+    error_chars: int
+    secrets: tuple[str, ...] = attrs.field(repr=False)
+    max_cycle_seconds: float | None
+
+    def record(self, turn: ActiveTurn, room_id: str) -> Record:
+        """Decide the fate of a claimed message; a pure function of what the turn holds."""
+
+        def decide(fate: Fate, reason: str = "", error: str = "", plain: str = "") -> Record:
+            return Record(room_id, turn.message.id, fate, reason, error, plain or error)
+
+        match turn.kind:
+            case End.INTERRUPT:
+                return decide(Fate.PROCESSED)
+            case End.STOP | End.LEFT | End.SHUTDOWN | End.SUPERSEDED:
+                return decide(Fate.RELEASED, reason=turn.kind)
+            case End.TIMEOUT:
+                limit = self.max_cycle_seconds
+                return decide(Fate.FAILED, error=f"turn exceeded max_cycle_seconds ({limit:g} s)")
+        if turn.error is not None:
+            if all(isinstance(leaf, InputNotAccepted) for leaf in leaf_errors(turn.error)):
+                return decide(Fate.RELEASED, reason="not-accepted")
+            text = error_text(turn.error, self.error_chars, self.secrets)
+            plain = type(leaf_errors(turn.error)[0]).__name__
+            return decide(Fate.FAILED, error=text, plain=plain)
+        if turn.declined or not turn.ledger.judged or turn.ledger.complete:
+            return decide(Fate.PROCESSED)
+        return decide(Fate.FAILED, error="turn ended without a reply")
+
+
+def by_verdict(turn: ActiveTurn, record: Record) -> bool:
+    """Tell whether a record says that a turn did its work, so that its context is committed."""
+    return (
+        record.fate is Fate.PROCESSED
+        and turn.kind is None
+        and turn.error is None
+        and not turn.declined
+    )
