@@ -1,0 +1,142 @@
+"""A person at the platform, for programs: what the REST routes for persons do, without HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import trio
+
+from band_trio.errors import BandApiError
+from band_trio.localband import control, posting
+from band_trio.localband.faults import Ref, id_of
+from band_trio.localband.party import Agent, Role, User
+from band_trio.localband.refusal import Refusal
+from band_trio.localband.world import World
+
+
+@attrs.frozen
+class LocalRoom:
+    """A room, as its creator knows it."""
+
+    id: str
+    title: str | None = None
+
+
+@contextmanager
+def api_errors() -> Iterator[None]:
+    """Raise the platform's refusals as the error that a client of it would see."""
+    try:
+        yield
+    except Refusal as refusal:
+        raise BandApiError(
+            refusal.status, refusal.code, refusal.message, details=refusal.details
+        ) from None
+
+
+@attrs.define(eq=False)
+class LocalUser:
+    """Acts as a person. Every method goes through the same code as the REST routes.
+
+    Rooms and agents may be given as ids or as objects with an `id`. A refusal is a `BandApiError`.
+    """
+
+    _world: World = attrs.field(repr=False)
+    _user: User
+
+    @property
+    def id(self) -> str:
+        """The person's id."""
+        return self._user.id
+
+    @property
+    def name(self) -> str:
+        """The person's name."""
+        return self._user.name
+
+    @property
+    def handle(self) -> str:
+        """The person's handle, without `@`."""
+        return self._user.handle
+
+    async def create_room(self, title: str | None = None, members: Iterable[Ref] = ()) -> LocalRoom:
+        """Create a room that this person owns, and bring *members* in."""
+        await trio.lowlevel.checkpoint()
+        with api_errors():
+            room = self._world.create_room(self._user, title)
+            for member in members:
+                self._world.add_participant(room, self._user, id_of(member), "member")
+        return LocalRoom(room.id, room.title)
+
+    async def add(self, room: Ref, member: Ref, role: Role = "member") -> None:
+        """Bring somebody in."""
+        await trio.lowlevel.checkpoint()
+        with api_errors():
+            found = self._world.room_of(self._user, id_of(room))
+            self._world.add_participant(found, self._user, id_of(member), role)
+
+    async def remove(self, room: Ref, member: Ref) -> None:
+        """Take somebody out."""
+        await trio.lowlevel.checkpoint()
+        with api_errors():
+            found = self._world.room_of(self._user, id_of(room))
+            self._world.remove_participant(found, self._user, id_of(member))
+
+    async def send(self, room: Ref, content: str, mentions: Sequence[Ref]) -> str:
+        """Say something to somebody: objects, ids or handles. Return the message's id."""
+        await trio.lowlevel.checkpoint()
+        items = [self._mention(each) for each in mentions]
+        body = {"message": {"content": content, "mentions": items}}
+        with api_errors():
+            found = self._world.room_of(self._user, id_of(room))
+            return posting.post_message(self._world, found, self._user, body).id
+
+    def _mention(self, who: Ref) -> dict[str, str]:
+        if isinstance(who, str) and who not in self._world.parties:
+            return {"handle": who}
+        return {"id": id_of(who)}
+
+    async def messages(self, room: Ref) -> list[dict[str, Any]]:
+        """Return everything in a room, events included, oldest first, as it is listed."""
+        await trio.lowlevel.checkpoint()
+        with api_errors():
+            found = self._world.room_for_reader(self._user, id_of(room))
+        return [message.render() for message in found.messages]
+
+    async def participants(self, room: Ref) -> list[dict[str, Any]]:
+        """Return who is in a room."""
+        await trio.lowlevel.checkpoint()
+        with api_errors():
+            found = self._world.room_for_reader(self._user, id_of(room))
+        is_online = self._world.is_online
+        return [m.render(online=is_online(m.party.id)) for m in found.members.values()]
+
+    async def stop(self, room: Ref) -> None:
+        """Stop all agents of a room."""
+        await trio.lowlevel.checkpoint()
+        with api_errors():
+            control.stop_room(self._world, self._world.room_for_owner(self._user, id_of(room)))
+
+    async def play(self, room: Ref) -> None:
+        """Let all agents of a room go on."""
+        await trio.lowlevel.checkpoint()
+        with api_errors():
+            control.play_room(self._world, self._world.room_for_owner(self._user, id_of(room)))
+
+    async def interrupt(self, agent: Ref) -> str:
+        """End what an agent is running, in all its rooms; return the signal's correlation id."""
+        await trio.lowlevel.checkpoint()
+        with api_errors():
+            found: Agent = self._world.own_agent(self._user, id_of(agent))
+            rows = control.executions(self._world, found)
+            if not rows:
+                return control.signal(self._world, found, "interrupt", room_id=None)
+            return control.interrupt(self._world, found, rows[0]["id"])
+
+    async def delete_room(self, room: Ref) -> None:
+        """Delete a room for everybody."""
+        await trio.lowlevel.checkpoint()
+        with api_errors():
+            self._world.delete_room(self._world.room_for_owner(self._user, id_of(room)))

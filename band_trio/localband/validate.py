@@ -1,0 +1,164 @@
+"""Bodies and ids: what fits and what is a 422 (platform docs, Limits)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from band_trio.hygiene import has_visible
+from band_trio.localband.paging import is_uuid
+from band_trio.localband.refusal import Refusal, invalid
+from band_trio.protocol import codec
+from band_trio.protocol.rest import EVENT_CHARS, EVENT_METADATA_BYTES, MESSAGE_BYTES
+
+TITLE_CHARS: Final = 120
+EVENT_TYPES: Final = ("thought", "tool_call", "tool_result", "error", "task", "attention")
+ATTENTION_KINDS: Final = ("question", "assumption", "failure", "review")
+ACTIVITY_KINDS: Final = ("reasoning", "tool_call", "memory", "permission")
+ATTACHMENTS: Final = 10
+BLANK: Final = "can't be blank"
+
+
+def known_or_uuid(pointer: str, value: str, missing: Refusal) -> Refusal:
+    """Return *missing* for an id that could exist, else the 422 for what is no id at all."""
+    return missing if is_uuid(value) else invalid(f"/{pointer}", "Invalid format. Expected :uuid")
+
+
+def section(body: Any, name: str) -> dict[str, Any]:
+    """Take the object *name* out of a body.
+
+    Raises:
+        Refusal: 422, it is missing or no object.
+    """
+    value = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(value, dict):
+        raise invalid(f"/{name}", BLANK if value is None else "must be an object")
+    return value
+
+
+def text(value: Any, pointer: str) -> str:
+    """Check a text that must have a visible character.
+
+    Raises:
+        Refusal: 422.
+    """
+    if value is None:
+        raise invalid(pointer, BLANK)
+    if not isinstance(value, str):
+        raise invalid(pointer, "must be a string")
+    if not has_visible(value):
+        raise invalid(pointer, BLANK)
+    return value
+
+
+def message_content(value: Any) -> str:
+    """Check the content of a message: visible, at most 524 288 bytes.
+
+    Raises:
+        Refusal: 422.
+    """
+    content = text(value, "/message/content")
+    # A string of n characters has at least n bytes and at most 4n: most need no encoding.
+    if len(content) * 4 > MESSAGE_BYTES and len(content.encode("utf-8", "replace")) > MESSAGE_BYTES:
+        raise invalid("/message/content", f"should be at most {MESSAGE_BYTES} byte(s)")
+    return content
+
+
+def no_attachments(message: dict[str, Any]) -> None:
+    """Check `attachment_ids`; this platform has no files, so none can be known.
+
+    Raises:
+        Refusal: 422.
+    """
+    if "attachment_ids" not in message:
+        return
+    ids, pointer = message["attachment_ids"], "/message/attachment_ids"
+    if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids):
+        raise invalid(pointer, "must be a list of ids")
+    if len(ids) > ATTACHMENTS:
+        raise invalid(pointer, f"should have at most {ATTACHMENTS} item(s)")
+    if ids:
+        raise Refusal(
+            422, "unknown_attachment", "unknown_attachment", details={pointer: ["unknown"]}
+        )
+
+
+def event(body: Any) -> tuple[str, str, dict[str, Any]]:
+    """Check an event; return content, type and metadata.
+
+    Raises:
+        Refusal: 422.
+    """
+    row = section(body, "event")
+    content = text(row.get("content"), "/event/content")
+    if len(content) > EVENT_CHARS:
+        raise invalid("/event/content", f"should be at most {EVENT_CHARS} character(s)")
+    kind = row.get("message_type")
+    if kind not in EVENT_TYPES:
+        raise invalid("/event/message_type", "Invalid value for enum")
+    metadata = row.get("metadata")
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        raise invalid("/event/metadata", "must be an object")
+    if len(codec.dumps(metadata)) > EVENT_METADATA_BYTES:
+        raise invalid("/event/metadata", f"should be at most {EVENT_METADATA_BYTES} byte(s)")
+    if kind == "attention" and metadata.get("kind") not in ATTENTION_KINDS:
+        raise invalid("/event/metadata/kind", "Invalid value for enum")
+    # The platform alone mints delegations; what clients send under that name is dropped.
+    return content, kind, {k: v for k, v in metadata.items() if k != "delegation"}
+
+
+def checked_title(value: Any) -> str:
+    """Check the title of a room: 1 to 120 characters after trimming, one line.
+
+    Raises:
+        Refusal: 422.
+    """
+    pointer = "/chat/title"
+    if not isinstance(value, str):
+        raise invalid(pointer, "must be a string")
+    title = value.strip()
+    if not title:
+        raise invalid(pointer, BLANK)
+    if len(title) > TITLE_CHARS:
+        raise invalid(pointer, f"should be at most {TITLE_CHARS} character(s)")
+    if any(char in title for char in "\n\r\0"):
+        raise invalid(pointer, "must be one line")
+    return title
+
+
+def new_chat(body: Any) -> tuple[str | None, str | None]:
+    """Check the body of a new room; return title and task id, None for the default.
+
+    Raises:
+        Refusal: 422.
+    """
+    chat = section(body, "chat")
+    title = chat.get("title")
+    if title is not None:
+        title = checked_title(title) if title != "" else None
+    task_id = chat.get("task_id")
+    if task_id is not None and not (isinstance(task_id, str) and is_uuid(task_id)):
+        raise invalid("/chat/task_id", "Invalid format. Expected :uuid")
+    return title, task_id
+
+
+def activity(body: Any) -> tuple[bool, str]:
+    """Check a working report; return whether it works and at what.
+
+    Raises:
+        Refusal: 422.
+    """
+    working = body.get("working") if isinstance(body, dict) else None
+    if not isinstance(working, bool):
+        raise invalid("/working", "must be a boolean")
+    detail = body.get("activity")
+    if detail is None:
+        return working, "reasoning"
+    if not isinstance(detail, dict):
+        raise invalid("/activity", "must be an object")
+    if detail.get("kind") not in ACTIVITY_KINDS:
+        raise invalid("/activity/kind", "Invalid value for enum")
+    if not isinstance(detail.get("name"), str | None):
+        raise invalid("/activity/name", "must be a string")
+    return working, detail["kind"]
