@@ -1,0 +1,218 @@
+"""One room in memory, behind the same calls as the REST client; `FakeAgentTools` stands on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+
+from band_trio.errors import BandApiError, BandConfigError
+from band_trio.protocol.errors import RemoteProtocolError
+from band_trio.protocol.rest import (
+    ChatMessage,
+    ChatRoom,
+    EventReceipt,
+    Mention,
+    MessageReceipt,
+    Page,
+    Participant,
+    Peer,
+    Recipient,
+)
+from band_trio.protocol.structure import structure
+
+FAKE_TIME: Final = datetime(2025, 1, 1, tzinfo=UTC)
+"""When everything in a fake room happens."""
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
+
+
+@attrs.define(eq=False)
+class FakeRoom:
+    """Participants, peers and context of one room, and what was posted to it."""
+
+    participants: list[Participant] | None
+    """None: nothing is known of the roster, and every mention is accepted."""
+    peers: list[Peer]
+    context: list[ChatMessage]
+    on_post: Callable[[], None] = lambda: None
+    """Told after each change."""
+    messages: list[dict[str, Any]] = attrs.field(factory=list, init=False)
+    events: list[dict[str, Any]] = attrs.field(factory=list, init=False)
+    added: list[dict[str, Any]] = attrs.field(factory=list, init=False)
+    removed: list[dict[str, Any]] = attrs.field(factory=list, init=False)
+    rooms: list[ChatRoom] = attrs.field(factory=list, init=False)
+    context_calls: list[dict[str, Any]] = attrs.field(factory=list, init=False)
+    message_error: Exception | None = attrs.field(default=None, init=False)
+    event_error: Exception | None = attrs.field(default=None, init=False)
+
+    async def list_participants(self, room_id: str, /) -> list[Participant]:
+        """Return who is in the room."""
+        await trio.lowlevel.checkpoint()
+        return list(self.participants or ())
+
+    async def add_participant(
+        self, room_id: str, participant_id: str, role: str, /
+    ) -> Participant | None:
+        """Move a peer into the room; 409 if present, 404 if unknown."""
+        await trio.lowlevel.checkpoint()
+        present = self.participants or []
+        if any(person.id == participant_id for person in present):
+            raise BandApiError(409, "conflict", "already a participant")
+        peer = next((peer for peer in self.peers if peer.id == participant_id), None)
+        if peer is None:
+            raise BandApiError(404, "not_found", "no such participant")
+        person = Participant(
+            peer.id, peer.type, peer.name, peer.handle, peer.description, role, "inactive"
+        )
+        self.participants = [*present, person]
+        self.added.append({"id": peer.id, "name": peer.name, "role": role})
+        self.on_post()
+        return person
+
+    async def remove_participant(self, room_id: str, participant_id: str, /) -> None:
+        """Take somebody out of the room; 404 if absent."""
+        await trio.lowlevel.checkpoint()
+        present = self.participants or []
+        person = next((each for each in present if each.id == participant_id), None)
+        if person is None:
+            raise BandApiError(404, "not_found", "no such participant")
+        self.participants = [each for each in present if each is not person]
+        self.removed.append({"id": person.id, "name": person.name})
+        self.on_post()
+
+    async def list_peers(
+        self, not_in_chat: str | None = None, page: int = 1, page_size: int = 50, /
+    ) -> Page[Peer]:
+        """Return a page of the peers that are not in the room."""
+        await trio.lowlevel.checkpoint()
+        inside = {person.id for person in self.participants or ()}
+        free = [peer for peer in self.peers if peer.id not in inside]
+        first = (page - 1) * page_size
+        pages = max(1, -(-len(free) // page_size))
+        return Page(free[first : first + page_size], None, page, pages, len(free))
+
+    async def create_chat(self, task_id: str | None = None, /) -> ChatRoom | None:
+        """Open a room."""
+        await trio.lowlevel.checkpoint()
+        room = ChatRoom(f"room-{len(self.rooms) + 1}", task_id=task_id, inserted_at=FAKE_TIME)
+        self.rooms.append(room)
+        self.on_post()
+        return room
+
+    async def get_context(
+        self, room_id: str, cursor: str | None = None, limit: int = 100, /
+    ) -> Page[ChatMessage]:
+        """Return a page of the context, oldest first; the cursor is a number of rows."""
+        await trio.lowlevel.checkpoint()
+        self.context_calls.append({"room_id": room_id, "cursor": cursor, "limit": limit})
+        first = int(cursor or 0)
+        after = first + limit
+        return Page(self.context[first:after], str(after) if after < len(self.context) else None)
+
+    async def post_message(
+        self,
+        room_id: str,
+        content: str,
+        mentions: Sequence[Mention],
+        attachment_ids: Sequence[str] = (),
+        /,
+    ) -> MessageReceipt:
+        """Take a message; 422 if somebody mentioned is not in the room."""
+        await trio.lowlevel.checkpoint()
+        if self.message_error is not None:
+            raise self.message_error
+        people = {person.id: person for person in self.participants or ()}
+        if self.participants is not None and any(each.id not in people for each in mentions):
+            raise BandApiError(422, "mentioned_participant_not_in_room", "not in this room")
+        message_id = f"message-{len(self.messages) + 1}"
+        self.messages.append({"id": message_id, "content": content})
+        recipients = [
+            Recipient(each.id, each.handle, people[each.id].name if each.id in people else None)
+            for each in mentions
+        ]
+        return MessageReceipt(message_id, True, recipients)
+
+    async def post_event(
+        self,
+        room_id: str,
+        content: str,
+        message_type: str,
+        metadata: dict[str, Any] | None = None,
+        /,
+    ) -> EventReceipt:
+        """Take an event."""
+        await trio.lowlevel.checkpoint()
+        if self.event_error is not None:
+            raise self.event_error
+        event_id = f"event-{len(self.events) + 1}"
+        self.events.append(
+            {
+                "id": event_id,
+                "content": content,
+                "message_type": str(message_type),
+                "metadata": metadata,
+            }
+        )
+        return EventReceipt(event_id, True, message_type)
+
+
+# --------------------------------------------------------------------------- seeds
+
+
+def read_participants(seeds: Iterable[Mapping[str, Any]] | None) -> list[Participant] | None:
+    """Return participants from dicts with at least `id`.
+
+    Raises:
+        BandConfigError: a seed is unusable.
+    """
+    if seeds is None:
+        return None
+    defaults = {"type": "User", "role": "member", "status": "active"}
+    return [_seed(seed, Participant, defaults) for seed in seeds]
+
+
+def read_peers(seeds: Iterable[Mapping[str, Any]] | None) -> list[Peer]:
+    """Return peers from dicts with at least `id`. Errors: see `read_participants`."""
+    return [
+        _seed(seed, Peer, {"type": "Agent", "name": _get(seed, "handle") or _get(seed, "id")})
+        for seed in seeds or ()
+    ]
+
+
+def read_context(seeds: Iterable[Mapping[str, Any]] | None, *, start: int = 1) -> list[ChatMessage]:
+    """Return messages from dicts with at least `content`. Errors: see `read_participants`."""
+    rows = []
+    for number, seed in enumerate(seeds or (), start):
+        defaults = {
+            "id": f"context-{number}",
+            "message_type": "text",
+            "sender_id": "user-1",
+            "sender_type": "User",
+            "inserted_at": FAKE_TIME.isoformat(),
+        }
+        rows.append(_seed(seed, ChatMessage, defaults))
+    return rows
+
+
+def _get(seed: object, key: str) -> Any:
+    return seed.get(key) if isinstance(seed, Mapping) else None
+
+
+def _seed(seed: Mapping[str, Any], kind: type[T], defaults: dict[str, Any]) -> T:
+    names = [field.name for field in attrs.fields(kind)]
+    try:
+        if not isinstance(seed, Mapping):
+            raise RemoteProtocolError(f"an object is needed, not {type(seed).__name__}")
+        unknown = [key for key in seed if key not in names]
+        if unknown:
+            raise RemoteProtocolError(f"unknown fields {unknown}; known: {', '.join(names)}")
+        row = structure({**defaults, **seed}, kind)
+    except RemoteProtocolError as exc:
+        raise BandConfigError(f"bad {kind.__name__} seed {seed!r}: {exc}") from None
+    if not getattr(row, "id", ""):
+        raise BandConfigError(f"bad {kind.__name__} seed {seed!r}: id is empty")
+    return row

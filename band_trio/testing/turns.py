@@ -1,0 +1,155 @@
+"""One turn without a runtime: build a message, run the adapter, judge what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any, Final
+
+import attrs
+import trio
+
+from band_trio.errors import InputNotAccepted
+from band_trio.hygiene import leaf_errors
+from band_trio.testing.fake_room import FAKE_TIME
+from band_trio.testing.fake_tools import FakeAgentTools
+from band_trio.tools.failures import (
+    FAILURE_KEY,
+    MISSING_REPLY_FAILURE,
+    TURN_FAILURE,
+    AgentFailure,
+)
+from band_trio.types import (
+    AdapterFeatures,
+    AgentInput,
+    FrameworkAdapter,
+    HistoryProvider,
+    PlatformConnection,
+    PlatformMessage,
+    is_contact_hub_turn,
+)
+
+_numbers: Final = count(1)
+
+
+def make_message(content: str, **overrides: Any) -> PlatformMessage:
+    """Build a message from a person; *overrides* are fields of `PlatformMessage`."""
+    fields: dict[str, Any] = {
+        "id": f"incoming-{next(_numbers)}",
+        "room_id": "room-fake",
+        "content": content,
+        "sender_id": "user-1",
+        "sender_type": "User",
+        "sender_name": "Maria",
+        "message_type": "text",
+        "metadata": {},
+        "created_at": FAKE_TIME,
+    }
+    return PlatformMessage(**{**fields, **overrides})
+
+
+@attrs.frozen
+class TurnResult:
+    """How a turn ended."""
+
+    record: str
+    """`processed`, `failed`, or `not-accepted`: kept for later."""
+    replied: bool
+    complete: bool
+    error: BaseException | None = None
+    """What left the adapter."""
+    failure: AgentFailure | None = None
+    """What the room would see once the message is given up."""
+
+
+async def run_turn(
+    adapter: FrameworkAdapter,
+    msg: PlatformMessage,
+    tools: FakeAgentTools,
+    *,
+    history: Iterable[Mapping[str, Any]] = (),
+    participants_msg: str | None = None,
+    contacts_msg: str | None = None,
+    is_session_bootstrap: bool = True,
+) -> TurnResult:
+    """Run one turn of *adapter* in a nursery of its own and judge it as the runtime does.
+
+    Errors of the adapter are in the result; cancellation and the end of the program come out.
+    The turn is closed afterwards; the next `run_turn` with the same *tools* begins a new one.
+    """
+    hub = is_contact_hub_turn(sender_type=msg.sender_type, sender_id=msg.sender_id)
+    turn = tools.begin_turn(judged=bool(getattr(adapter, "judges_turns", False)) and not hub)
+    inp = AgentInput(
+        msg=msg,
+        tools=tools,
+        history=HistoryProvider([dict(item) for item in history]),
+        participants_msg=participants_msg,
+        contacts_msg=contacts_msg,
+        is_session_bootstrap=is_session_bootstrap,
+        room_id=msg.room_id,
+    )
+    error: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            turn.open_in(nursery)
+            await adapter.on_event(inp)
+    except BaseException as exc:
+        leaves = leaf_errors(exc)
+        if any(isinstance(e, trio.Cancelled | KeyboardInterrupt | SystemExit) for e in leaves):
+            raise
+        error = leaves[0] if len(leaves) == 1 else exc
+    finally:
+        turn.close()
+    return _judged(turn.judged, turn.replied, turn.complete, turn.reported, error)
+
+
+def _judged(
+    judged: bool, replied: bool, complete: bool, reported: bool, error: BaseException | None
+) -> TurnResult:
+    if error is None:
+        if complete or not judged:
+            return TurnResult("processed", replied, complete)
+        return TurnResult("failed", replied, complete, None, MISSING_REPLY_FAILURE)
+    if all(isinstance(leaf, InputNotAccepted) for leaf in leaf_errors(error)):
+        return TurnResult("not-accepted", replied, complete, error)
+    return TurnResult("failed", replied, complete, error, None if reported else TURN_FAILURE)
+
+
+# --------------------------------------------------------------------------- reading records
+
+
+def events_of_type(tools: FakeAgentTools, message_type: str) -> list[dict[str, Any]]:
+    """Return the posted events of one type."""
+    return [event for event in tools.events_sent if event["message_type"] == message_type]
+
+
+def reported_failures(tools: FakeAgentTools) -> list[dict[str, Any]]:
+    """Return the failures that the room was told about, as dicts."""
+    return [
+        event["metadata"][FAILURE_KEY]
+        for event in events_of_type(tools, "error")
+        if FAILURE_KEY in (event["metadata"] or {})
+    ]
+
+
+def failure_reports(tools: FakeAgentTools) -> list[tuple[str, str]]:
+    """Return provider and message of each failure that the room was told about."""
+    return [(failure["provider"], failure["message"]) for failure in reported_failures(tools)]
+
+
+def feature_kwargs(features: AdapterFeatures | None = None) -> dict[str, Any]:
+    """Return *features* as keyword arguments for an adapter; none for None."""
+    if features is None:
+        return {}
+    values = {field.name: getattr(features, field.name) for field in attrs.fields(AdapterFeatures)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def platform_connection_stub(agent_id: str = "test-agent-id") -> PlatformConnection:
+    """Return a connection that leads nowhere."""
+    return PlatformConnection(
+        agent_id=agent_id,
+        api_key="test-key",
+        rest_url="http://localhost:1",
+        ws_url="ws://localhost:1/api/v1/socket/websocket",
+    )
