@@ -1,0 +1,20 @@
+"""Profiles of hypothesis: choose one with `--hypothesis-profile=ci` or `deep`."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# No deadline: a slow machine is no bug. Filtered and slow data are judged by the reader instead.
+_COMMON = settings(
+    settings.get_profile("default"),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+
+settings.register_profile("default", _COMMON, max_examples=30, stateful_step_count=30)
+settings.register_profile(
+    "ci", _COMMON, max_examples=100, stateful_step_count=40, derandomize=True, database=None
+)
+settings.register_profile("deep", _COMMON, max_examples=5_000, stateful_step_count=80)
+settings.load_profile("default")
