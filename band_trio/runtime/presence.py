@@ -66,8 +66,8 @@ class RoomPresence:
     _memberships: dict[str, Membership] = attrs.field(factory=dict, init=False)
     _arrivals: dict[str, str | None] = attrs.field(factory=dict, init=False)
     """Rooms that were announced, with their title, and not looked at yet."""
-    _touched: set[str] | None = attrs.field(default=None, init=False)
-    """Rooms that pushes spoke of while a listing is read: there the push is newer."""
+    _touched: list[set[str]] = attrs.field(factory=list, init=False)
+    """Per listing that is being read: rooms that pushes spoke of meanwhile, which is newer."""
     _list_due: bool = attrs.field(default=False, init=False)
     _closing: bool = attrs.field(default=False, init=False)
     _bell: Bell = attrs.field(factory=Bell, init=False)
@@ -205,25 +205,27 @@ class RoomPresence:
         return True
 
     async def _list(self) -> None:
-        self._list_due, self._touched = False, set()
+        self._list_due = False
+        touched: set[str] = set()
+        self._touched.append(touched)
         try:
             listing = await list_rooms(self._services.rest, self._services.tracer)
             for room_id, title in listing.rooms.items():
                 membership = self._memberships.get(room_id)
                 served = membership is not None and membership.wanted
-                if room_id not in self._touched and not served:
+                if room_id not in touched and not served:
                     self._arrivals[room_id] = title
-            gone = self._memberships.keys() - listing.rooms.keys() - self._touched
+            gone = self._memberships.keys() - listing.rooms.keys() - touched
             for room_id in gone if listing.complete else ():
                 if self._memberships[room_id].wanted:
                     self._withdraw(self._memberships[room_id])
         finally:
-            self._touched = None
+            self._touched = [each for each in self._touched if each is not touched]
         self.listed = True
 
     def _touch(self, room_id: str) -> None:
-        if self._touched is not None:
-            self._touched.add(room_id)
+        for touched in self._touched:
+            touched.add(room_id)
 
     # ------------------------------------------------------------------ children
 
