@@ -111,7 +111,7 @@ class Backlog:
         """Return how many runs of a message have failed: the platform's count, or ours."""
         known = self._intake.ids.get(message.id)
         own = known.spent if known is not None else 0
-        for waiting in (self._carried, self.held):
+        for waiting in (self._carry(message), self.held):
             if waiting is not None and waiting.message.id == message.id:
                 own = max(own, waiting.spent)
         return max(message.delivery(self._agent_id).spent or 0, own)
@@ -152,17 +152,22 @@ class Backlog:
         if known is not None and known.state is Known.SET_ASIDE:
             self._set_aside(message, now + wait, spent)  # its time at the head is used up
             return
+        carried = self._carry(message)
         left = self._session.hold_seconds
-        if self._carried is not None and self._carried.cause is not Cause.NOT_ACCEPTED:
-            left = self._carried.left
+        if carried is not None and carried.cause is not Cause.NOT_ACCEPTED:
+            left = carried.left
         if cause is Cause.NOT_ACCEPTED:
             left = math.inf
         tries = self._tries(message) + 1
         self.held = Held(message, cause, now + wait, now, left, spent, tries)
 
+    def _carry(self, message: ChatMessage) -> Held | None:
+        carried = self._carried
+        return carried if carried is not None and carried.message.id == message.id else None
+
     def _tries(self, message: ChatMessage) -> int:
-        # What is carried is always the message that has just run.
-        return self._carried.tries if self._carried is not None else 0
+        carried = self._carry(message)
+        return carried.tries if carried is not None else 0
 
     # ------------------------------------------------------------------ outcomes
 

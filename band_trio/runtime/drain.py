@@ -51,6 +51,7 @@ class Drain:
     """Whether the room may run a message now: not ending, not stopped, nothing held."""
     _drained_in: int = attrs.field(default=-1, init=False)
     _failures: int = attrs.field(default=0, init=False)
+    _asking: trio.CancelScope | None = attrs.field(default=None, init=False)
     found_work: bool = attrs.field(default=False, init=False)
     """Whether the last pass ran anything."""
 
@@ -60,6 +61,11 @@ class Drain:
         return (
             self._drained_in == self._services.current_epoch() and self._intake.dirty is Dirty.CLEAN
         )
+
+    def abort(self) -> None:
+        """Give up a read that is under way: its answer would be thrown away."""
+        if self._asking is not None:
+            self._asking.cancel(reason="a control, leave or stop made the answer useless")
 
     async def run_pass(self) -> None:
         """Read and run until nothing runnable is left, or the room has to look elsewhere."""
@@ -80,9 +86,11 @@ class Drain:
         """Ask a stopped room's `next`; a message says that it was resumed meanwhile."""
         revision = self._control.revision
         try:
-            head = await self._services.rest.get_next(self._room_id)
+            head = await self._ask(partial(self._services.rest.get_next, self._room_id))
         except BandError as exc:
             _log.info("room %s: probing while stopped failed: %s", self._room_id, exc)
+            return False
+        except _PassAbandoned:
             return False
         self._services.tracer(Read(self._room_id, "next"))
         return head is not None and revision == self._control.revision
@@ -133,7 +141,7 @@ class Drain:
         """Read once; an answer from before a control, or none at all, ends the pass."""
         revision = self._control.revision
         try:
-            answer = await ask()
+            answer = await self._ask(ask)
         except BandError as exc:
             await self._back_off(exc)
             raise _PassAbandoned from None
@@ -142,6 +150,15 @@ class Drain:
         if revision != self._control.revision or not self._free():
             raise _PassAbandoned
         return answer
+
+    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask the platform, unless the room has to look elsewhere meanwhile."""
+        with trio.CancelScope() as self._asking:
+            try:
+                return await ask()
+            finally:
+                self._asking = None
+        raise _PassAbandoned
 
     async def _back_off(self, error: BandError) -> None:
         self._failures += 1

@@ -145,6 +145,7 @@ class ExecutionContext:
             return False
         was_stopped = self._control.stopped
         self._control.apply(mode)
+        self._drain.abort()
         if mode == "play":
             self._services.outbox.nudge(self.room_id)
             self._intake.mark(Dirty.CAUSED)
@@ -166,12 +167,14 @@ class ExecutionContext:
     def leave(self) -> None:
         """The agent is no longer in the room: end the turn and then the child."""
         self._ending = End.LEFT
+        self._drain.abort()
         self._end_turn(End.LEFT)
         self._intake.bell.ring()
 
     def close(self) -> None:
         """The agent is stopping: no new turn; a running one goes on until it is cut off."""
         self._ending = self._ending or self._services.lifecycle.kind
+        self._drain.abort()
         self._intake.bell.ring()
 
     def cut_off(self) -> None:
@@ -223,7 +226,11 @@ class ExecutionContext:
             await self._idle()
 
     def _is_free(self) -> bool:
-        return self._ending is None and not self._control.stopped and self._backlog.held is None
+        backlog = self._backlog
+        return self._is_open() and backlog.held is None and backlog.resume is None
+
+    def _is_open(self) -> bool:
+        return self._ending is None and not self._control.stopped
 
     async def _sync(self) -> None:
         await self._drain.run_pass()

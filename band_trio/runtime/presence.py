@@ -249,6 +249,8 @@ class RoomPresence:
         for room_id, title in arrivals.items():
             if self._is_wanted(room_id, title):
                 self._admit(room_id)
+        if self.listed:
+            self.unserved.everywhere = None  # it was for the rooms of the first listing
         for membership in list(self._memberships.values()):
             if membership.wanted and not membership.served:
                 self._start(membership)

@@ -213,11 +213,11 @@ class Outbox:
                 entry.tries - 1, self._session.settle_base_seconds, self._session.settle_cap_seconds
             )
             due = max(trio.current_time() + wait, entry.not_before)
-            entry.wake = trio.Event()
             # A stopped room's entry waits for its play; the cap finds a play that was missed.
             with trio.move_on_at(due if not entry.stopped else due + self._stopped_wait()):
                 await entry.wake.wait()
             await trio.sleep_until(entry.not_before)
+            entry.wake = trio.Event()  # before the try: a nudge during it is not lost
             with trio.move_on_after(self._try_seconds):
                 await self._try(entry)
             if not self._open(entry):
