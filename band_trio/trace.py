@@ -80,6 +80,14 @@ class GivenUp(TraceEvent):
 
 
 @attrs.frozen
+class Consumed(TraceEvent):
+    """An adapter took a message as a chat control: it is marked without a turn."""
+
+    room_id: str
+    message_id: str
+
+
+@attrs.frozen
 class Posted(TraceEvent):
     """A message or event of ours was posted, or not."""
 

@@ -21,6 +21,7 @@ from band_trio.runtime.activity import WorkingIndicator
 from band_trio.runtime.backlog import Backlog
 from band_trio.runtime.bell import Bell
 from band_trio.runtime.briefing import Briefing
+from band_trio.runtime.chat_control import ChatControls
 from band_trio.runtime.claim import ClaimResult
 from band_trio.runtime.control import RoomControl
 from band_trio.runtime.cycle import Cycle, CycleEnd
@@ -64,6 +65,7 @@ class ExecutionContext:
     _drain: Drain = attrs.field(init=False)
     _indicator: WorkingIndicator = attrs.field(init=False)
     _interrupts: InterruptHooks = attrs.field(init=False)
+    _chat_controls: ChatControls = attrs.field(init=False)
     _turn: ActiveTurn | None = attrs.field(default=None, init=False)
     _ending: End | None = attrs.field(default=None, init=False)
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
@@ -86,6 +88,9 @@ class ExecutionContext:
             room_id, services.rest, session, tracer, self.observe_stop
         )
         self._interrupts = InterruptHooks(room_id, services)
+        self._chat_controls = ChatControls(
+            room_id, services, self.briefing, self._intake, self._backlog
+        )
 
     # ------------------------------------------------------------------ told from outside: sync
 
@@ -114,8 +119,12 @@ class ExecutionContext:
 
     def offer(self, message: ChatMessage) -> None:
         """Take a pushed message as a hint; what is no work for us is dropped here."""
-        if self._ending is None and self._backlog.is_for_us(message):
-            self._intake.offer(message)
+        if self._ending is not None or not self._backlog.is_for_us(message):
+            return
+        self._intake.offer(message)
+        busy = self._is_open() and self.state in (RoomState.TURN, RoomState.HELD)
+        if busy and self._nursery is not None and self._chat_controls.enabled:
+            self._chat_controls.offer_early(message, self._nursery)
 
     def mark_dirty(self, cause: Dirty) -> None:
         """Ask for a read of the list."""
@@ -306,6 +315,11 @@ class ExecutionContext:
             self._intake.mark(Dirty.CAUSED)  # the message stays on the platform's list
             return
         assert self._cycle is not None  # set before the loop began
+        if self._chat_controls.enabled and await self._chat_controls.consumed(message):
+            return
+        if not self._is_free():  # something has changed while it was offered
+            self._intake.mark(Dirty.CAUSED)
+            return
         turn = self._open_turn(message)
         self._turn = turn
         end = await self._cycle.run(turn, spent=self._backlog.spent(message))

@@ -57,6 +57,8 @@ class Record:
     plain_error: str = ""
     """Used when the platform refuses *error*: the bare class name."""
     report: Report | None = None
+    claim_first: bool = False
+    """Whether the message was never claimed, as a consumed chat control."""
 
     @property
     def kind(self) -> str:
@@ -114,6 +116,8 @@ class Entry:
     tries: int = 0
     not_before: float = 0.0
     """Told wait of the last answer, in trio's time."""
+    claimed: bool = True
+    """Whether the platform has a live attempt of ours to settle."""
     plain: bool = False
     """Whether the bare class name is used as error text."""
     stopped: bool = False
@@ -160,7 +164,7 @@ class Outbox:
 
     def put(self, record: Record) -> Entry:
         """Take a record in, synchronously; it cannot be lost from here on."""
-        entry = Entry(record)
+        entry = Entry(record, claimed=not record.claim_first)
         self._entries[record.room_id, record.message_id] = entry
         self._per_room[record.room_id] = self.unsettled(record.room_id) + 1
         return entry
@@ -231,7 +235,7 @@ class Outbox:
         entry.tries += 1
         result, error = MarkResult.UNCONFIRMED, ""
         try:
-            answer = await self._mark(entry)
+            answer = await self._claim(entry) or await self._mark(entry)
         except BandConnectionError as exc:
             error = type(exc).__name__
         else:
@@ -246,6 +250,19 @@ class Outbox:
                 "mark %s of message %s in room %s is not confirmed (%s, try %d); it is kept",
                 record.kind, record.message_id, record.room_id, error, entry.tries,
             )  # fmt: skip
+
+    async def _claim(self, entry: Entry) -> Answer | None:
+        """Claim first what was never claimed; the answer if there is nothing to mark (yet)."""
+        if entry.claimed:
+            return None
+        record = entry.record
+        answer = await self._rest.claim(record.room_id, record.message_id, within=self._try_seconds)
+        if answer.status == 422:
+            return Answer(409)  # not ours to claim: there is nothing to settle
+        if answer.status != 200:
+            return answer
+        entry.claimed = True
+        return None
 
     async def _mark(self, entry: Entry) -> Answer:
         record, within = entry.record, self._try_seconds

@@ -1,0 +1,111 @@
+"""Chat controls: messages that an adapter may consume before they are claimed, also mid-turn.
+
+For approvals and the like, said in the room itself. Only for adapters that bring their own
+`try_handle_control`; each message is offered once. What is consumed is claimed and marked through
+the outbox, without a turn; what is not waits for its place, untouched on the platform.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Final
+
+import attrs
+import trio
+
+from band_trio.protocol.rest import ChatMessage
+from band_trio.runtime.backlog import Backlog
+from band_trio.runtime.briefing import Briefing
+from band_trio.runtime.intake import Intake, Known, KnownMessage
+from band_trio.runtime.services import RoomServices
+from band_trio.runtime.settlement import Fate, Record
+from band_trio.tools.agent_tools import AgentTools
+from band_trio.tools.conversation import to_platform_message
+from band_trio.tools.turn import Turn
+from band_trio.trace import Consumed
+
+_log: Final = logging.getLogger(__name__)
+
+REMEMBERED: Final = 128
+"""Ids that were offered; an older one would be offered a second time."""
+
+
+@attrs.define(eq=False)
+class ChatControls:
+    """Offers the messages of one room to the adapter's `try_handle_control`."""
+
+    _room_id: str
+    _services: RoomServices
+    _briefing: Briefing
+    _intake: Intake
+    _backlog: Backlog
+    _offered: dict[str, None] = attrs.field(factory=dict, init=False)
+    _early: deque[ChatMessage] = attrs.field(factory=deque, init=False)
+    """Pushed while a turn runs or a message is held; full: offered in its place instead."""
+    _busy: bool = attrs.field(default=False, init=False)
+    _offering: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the adapter wants to be offered messages at all."""
+        return self._services.adapter.chat_control is not None
+
+    def offer_early(self, message: ChatMessage, nursery: trio.Nursery) -> None:
+        """Offer a message that arrives while the room is busy, in a task beside the turn."""
+        if len(self._early) >= self._services.session.room_hints:
+            return
+        self._early.append(message)
+        if not self._busy:
+            self._busy = True
+            nursery.start_soon(self._offer_all, name=f"chat controls of {self._room_id}")
+
+    async def consumed(self, message: ChatMessage) -> bool:
+        """Offer a message before its claim; True if the adapter has consumed it."""
+        async with self._offering:  # an early offer of the same message may be under way
+            if message.id in self._offered:
+                return self._backlog.is_known(message.id)
+            return await self._offer(message)
+
+    async def _offer_all(self) -> None:
+        try:
+            while self._early:
+                message = self._early.popleft()
+                if not self._backlog.is_known(message.id):
+                    await self.consumed(message)
+        finally:
+            self._busy = False
+
+    async def _offer(self, message: ChatMessage) -> bool:
+        services = self._services
+        hook = services.adapter.chat_control
+        if hook is None or services.lifecycle.closing:
+            return False
+        self._remember(message.id)
+        ledger = Turn(judged=False)
+        tools = AgentTools.from_context(self._briefing.context(ledger))
+        people = self._briefing.roster.copy()
+        msg = to_platform_message(message, room_id=self._room_id, participants=people)
+        answers: list[bool] = []
+
+        async def ask() -> None:
+            answers.append(bool(await hook(msg, tools)))
+
+        deadline = services.lifecycle.within(services.session.hook_seconds, services.lifecycle.end)
+        problem = await services.hooks.guard("try_handle_control", ask, (), deadline=deadline)
+        services.problems.note(problem)
+        ledger.close()
+        if not any(answers):
+            return False
+        # Known from here on, before anything is awaited: its hint and its place are void.
+        # The watermark stays: messages before it may still wait.
+        self._intake.ids.put(message.id, KnownMessage(Known.RECENT))
+        services.tracer(Consumed(self._room_id, message.id))
+        record = Record(self._room_id, message.id, Fate.PROCESSED, claim_first=True)
+        await services.outbox.settle(services.outbox.put(record))
+        return True
+
+    def _remember(self, message_id: str) -> None:
+        self._offered[message_id] = None
+        if len(self._offered) > REMEMBERED:
+            del self._offered[next(iter(self._offered))]
