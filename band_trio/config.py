@@ -167,7 +167,6 @@ class SessionConfig:
     system_lines: int = count(100)
 
     def __attrs_post_init__(self) -> None:
-        # Pairs are compared only when both are numbers: what is no number is named already.
         pairs = [
             ("working_request_timeout_seconds", "working_keep_alive_seconds", "be less than"),
             ("retry_base_seconds", "retry_cap_seconds", "not exceed"),
@@ -247,8 +246,10 @@ class AgentConfig:
         policy: object = self.conflict_policy
         if not isinstance(policy, ConflictPolicy):
             more.append(f"conflict_policy must be a ConflictPolicy, not {self.conflict_policy!r}")
-        lanes = (self.rest_bulk, self.rest_priority, self.rest_pool)
-        if all(isinstance(n, int) for n in lanes) and lanes[0] + lanes[1] >= lanes[2]:
+        fields = attrs.fields_dict(AgentConfig)
+        lanes = [fields[name] for name in ("rest_bulk", "rest_priority", "rest_pool")]
+        sound = not any(_problem(lane, getattr(self, lane.name)) for lane in lanes)
+        if sound and self.rest_bulk + self.rest_priority >= self.rest_pool:
             more.append("rest_bulk + rest_priority must stay below rest_pool")
         for name in ("rest_transport", "open_stream", "room_filter", "observer"):
             value = getattr(self, name)
@@ -296,8 +297,10 @@ def _is_uuid(value: object) -> bool:
 
 
 def _pair_problem(config: attrs.AttrsInstance, lower: str, upper: str, relation: str) -> str | None:
+    """Compare two options that are each in range; one that is not is named already."""
+    fields = attrs.fields_dict(type(config))
     low, high = getattr(config, lower), getattr(config, upper)
-    if not all(isinstance(each, int | float) for each in (low, high)):
+    if _problem(fields[lower], low) or _problem(fields[upper], high):
         return None
     broken = low >= high if relation == "be less than" else low > high
     return f"{lower} must {relation} {upper}, not {low!r} with {high!r}" if broken else None
