@@ -22,7 +22,7 @@ _NAME: Final = (
 _VALUE: Final = r"\\+[\"'][^\"']*|\"(?:[^\"\\]|\\.)*|'(?:[^'\\]|\\.)*"
 _FIELDS: Final = re.compile(
     rf"({_NAME})((?:\\?[\"'])?\s{{0,8}}[:=]>?\s{{0,8}}|[\"'],\s{{0,8}}(?=b[\"']))(b?)"
-    rf"(?:({_VALUE})|([^\s'\",;&}})\]]+))",
+    rf"(?:({_VALUE})|((?:\[REDACTED\]|[^\s'\",;&}})\]])+))",
     re.IGNORECASE | re.DOTALL,
 )
 # The value of these goes on to the end of the line: `Token abc`, `a=b; c=d`.
@@ -31,15 +31,18 @@ _HEADERS: Final = re.compile(
     re.IGNORECASE,
 )
 _BEARER: Final = re.compile(
-    r"\b(bearer)(\s{1,8}|\s{0,8}[:=]\s{0,8})(?!tokens?\b|auth)[^\s'\",;<>)\]}\\]{4,}", re.IGNORECASE
+    r"\b(bearer)(\s{1,8}|\s{0,8}[:=]\s{0,8})(?!tokens?\b|auth)(?=\S{4})"
+    r"(?:\[REDACTED\]|[^\s'\",;<>)\]}\\])+",
+    re.IGNORECASE,
 )
 # "basic" is also a word: its value must look like base64.
-_BASIC: Final = re.compile(r"\b((?i:basic))(\s{1,8})(?=[a-z]*[A-Z0-9+/=])[A-Za-z0-9+/=_-]{4,}")
-_KEYS: Final = re.compile(r"\bthnv_[A-Za-z0-9_.~-]{4,}|\bsk-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}")
+_BASIC: Final = re.compile(r"\b((?i:basic))(\s{1,8})(?=[a-z]{0,64}[A-Z0-9+/=])[A-Za-z0-9+/=_-]{4,}")
+_KEYS: Final = re.compile(
+    r"\bthnv_[A-Za-z0-9_.~-]{4,}|\bsk-(?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{16,}"
+)
 _USERINFO: Final = re.compile(r"(?<=://)[^/\s:@'\"]{1,200}:[^/\s@'\"]{1,200}(?=@)")
 _FIELD_NAME: Final = re.compile(rf"{_NAME}$", re.IGNORECASE)
-# No secrets, and the mask itself, whose closing bracket ends a bare value.
-_HARMLESS: Final = frozenset({"none", "null", "true", "false", "[redacted"})
+_HARMLESS: Final = frozenset({"none", "null", "true", "false"})
 _WINDOW: Final = 32_768
 """Characters at either end of a huge error text that are looked at; what is kept is far less."""
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
