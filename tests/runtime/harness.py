@@ -61,6 +61,7 @@ class Scripted(SimpleAdapter[HistoryProvider]):
         """Most calls that ran at the same time."""
         self.interrupts: list[tuple[str, str]] = []
         self.cleaned: list[str] = []
+        self._changed = trio.Event()
 
     def on(self, text: str) -> Callable[[Behaviour], Behaviour]:
         """Register a behaviour for messages with this text."""
@@ -88,17 +89,25 @@ class Scripted(SimpleAdapter[HistoryProvider]):
         self.calls.append(call)
         self.overlapped |= any(other.room_id == room_id for other in self.running)
         self.running.append(call)
+        self._changed.set()
         self.rooms_at_once = max(self.rooms_at_once, len(self.running))
         try:
             await self.by_text.get(call.text, self.behaviour)(call)
         finally:
             self.running.remove(call)
+            self._changed.set()
 
     async def on_interrupt(self, room_id: str, mode: str) -> None:
         self.interrupts.append((room_id, mode))
 
     async def on_cleanup(self, room_id: str) -> None:
         self.cleaned.append(room_id)
+
+    async def until_running(self, count: int = 1) -> None:
+        """Wait until so many calls run at once."""
+        while len(self.running) < count:
+            self._changed = trio.Event()
+            await self._changed.wait()
 
     @property
     def texts(self) -> list[str]:

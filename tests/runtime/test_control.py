@@ -1,0 +1,339 @@
+"""Interrupt, stop and play against turns in every state, pushed, copied, observed or missed."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from band_trio import SessionConfig
+from band_trio.localband.fault_rules import PushFacts
+from band_trio.trace import Controlled, Recorded
+from tests.runtime.harness import Call, Stage, reply, stage
+
+
+async def hang(call: Call) -> None:
+    await trio.sleep_forever()
+
+
+def records(here: Stage) -> list[str]:
+    return [event.kind for event in here.seen(Recorded)]
+
+
+def is_control(facts: PushFacts) -> bool:
+    return facts.frame.event == "agent.control"
+
+
+async def test_g17_an_interrupted_message_is_processed_and_never_runs_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(hang) as here:
+        room = await here.room()
+        async with here.running():
+            first = await here.say(room, "first")
+            await here.adapter.until_running()
+            await here.band.user.interrupt(here.account)
+            await here.settled(first)
+            here.adapter.behaviour = reply
+            second = await here.say(room, "second")
+            await here.settled(second)
+            await trio.sleep(300)
+
+        assert here.adapter.texts == ["first", "second"]
+        assert records(here) == ["processed", "processed"]
+        assert here.adapter.interrupts == [(room, "interrupt")]
+
+
+async def test_g17_a_stopped_message_stays_processing_and_uncharged(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(hang) as here:
+        room = await here.room()
+        async with here.running():
+            message = await here.say(room, "work")
+            await here.adapter.until_running()
+            await here.band.user.stop(room)
+            await trio.sleep(600)
+
+            assert here.band.state(message, here.account) == "processing"
+            assert here.band.attempts(message, here.account) == ["processing"]
+        assert records(here) == ["released:stop"]
+        assert here.adapter.texts == ["work"]
+        assert here.adapter.interrupts == [(room, "stop")]
+
+
+async def test_g49_stop_then_play_runs_the_stopped_message_first(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(hang) as here:
+        room = await here.room()
+        async with here.running():
+            messages = [await here.say(room, f"m{n}") for n in range(3)]
+            await here.adapter.until_running()
+            for _ in range(3):
+                await here.band.user.stop(room)
+                await trio.sleep(5)
+                await here.band.user.play(room)
+                await here.adapter.until_running()
+            here.adapter.behaviour = reply
+            await here.band.user.stop(room)
+            await trio.sleep(5)
+            await here.band.user.play(room)
+            await here.settled(*messages)
+
+        assert here.adapter.texts == ["m0"] * 5 + ["m1", "m2"]
+        assert records(here) == ["released:stop"] * 4 + ["processed"] * 3
+
+
+async def test_g49_play_before_the_stopped_turn_has_ended_still_runs_it_first(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+
+        async def dies_slowly(call: Call) -> None:
+            if len(here.adapter.calls) > 1:
+                await reply(call)
+                return
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.move_on_after(10, shield=True):
+                    await trio.sleep(3)
+
+        here.adapter.behaviour = dies_slowly
+        async with here.running():
+            messages = [await here.say(room, f"m{n}") for n in range(3)]
+            await here.adapter.until_running()
+            await here.band.user.stop(room)
+            await here.band.user.play(room)
+            await here.settled(*messages)
+
+        assert here.adapter.texts == ["m0", "m0", "m1", "m2"]
+        assert not here.adapter.overlapped
+
+
+async def test_g50_nothing_is_claimed_while_stopped(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await trio.sleep(1)
+            await here.band.user.stop(room)
+            await here.say(room, "later")
+            await trio.sleep(400)
+            assert here.adapter.calls == []
+            assert here.band.log.requests("processing") == []
+            await here.band.user.play(room)
+            await here.band.until(lambda: len(here.adapter.calls) == 1)
+
+
+async def test_g50_a_missed_play_is_found_by_the_probe(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(SessionConfig(stopped_resync_seconds=20)):
+            await trio.sleep(1)
+            await here.band.user.stop(room)
+            message = await here.say(room, "later")
+            await trio.sleep(1)
+            here.band.faults.suppress(when=is_control)
+            await here.band.user.play(room)
+            resumed = trio.current_time()
+            await here.settled(message)
+
+        assert trio.current_time() - resumed <= 21
+
+
+async def test_g50_a_missed_stop_is_seen_in_the_next_answer(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+
+        async def late_reply(call: Call) -> None:
+            await trio.sleep(5)
+            await reply(call)
+
+        here.adapter.behaviour = late_reply
+        async with here.running(SessionConfig(enable_working_state=False)):
+            message = await here.say(room, "work")
+            await here.adapter.until_running()
+            here.band.faults.suppress(when=is_control)
+            await here.band.user.stop(room)
+            await trio.sleep(60)
+            assert records(here) == ["released:stop"]
+            assert here.adapter.interrupts == [(room, "stop")]
+            await here.band.user.play(room)
+            await here.settled(message)
+
+        assert records(here) == ["released:stop", "processed"]
+
+
+async def test_g50_a_working_report_answered_with_false_is_a_stop(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(hang) as here:
+        room = await here.room()
+        async with here.running():
+            await here.say(room, "work")
+            await here.adapter.until_running()
+            here.band.faults.suppress(when=is_control)
+            await here.band.user.stop(room)
+            await trio.sleep(4)
+
+            assert records(here) == ["released:stop"]
+
+
+async def test_g40_a_stop_during_the_claim_keeps_the_handler_from_starting(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await trio.sleep(1)
+            here.band.faults.delay(2, answer=True, route="processing")
+            message = await here.say(room, "work")
+            await trio.sleep(1)
+            await here.band.user.stop(room)
+            await trio.sleep(30)
+            assert here.adapter.calls == []
+            assert here.band.state(message, here.account) == "processing"
+            await here.band.user.play(room)
+            await here.settled(message)
+
+        assert records(here) == ["released:stop", "processed"]
+
+
+async def test_g40_an_interrupt_during_the_claim_consumes_the_message(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await trio.sleep(1)
+            here.band.faults.delay(2, answer=True, route="processing")
+            message = await here.say(room, "work")
+            await trio.sleep(1)
+            await here.band.user.interrupt(here.account)
+            await here.settled(message)
+
+        assert here.adapter.calls == []
+        assert records(here) == ["processed"]
+
+
+async def test_g39_an_interrupt_between_turns_affects_no_later_turn(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await here.settled(await here.say(room, "a"))
+            await here.band.user.interrupt(here.account)
+            await trio.sleep(1)
+            await here.settled(await here.say(room, "b"))
+
+        assert records(here) == ["processed", "processed"]
+        assert here.adapter.interrupts == []
+
+
+@pytest.mark.parametrize("last", ["interrupt", "stop"])
+async def test_g41_the_last_control_before_the_record_decides(
+    last: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+
+        async def dies_slowly(call: Call) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.move_on_after(10, shield=True):
+                    await trio.sleep(5)
+
+        here.adapter.behaviour = dies_slowly
+        async with here.running():
+            await here.say(room, "work")
+            await here.adapter.until_running()
+            user = here.band.user
+            if last == "stop":
+                await user.interrupt(here.account)
+                await user.stop(room)
+            else:
+                await user.stop(room)
+                await user.interrupt(here.account)
+            await trio.sleep(10)
+
+        assert records(here) == ["processed" if last == "interrupt" else "released:stop"]
+
+
+async def test_g24_a_copied_control_acts_once(autojump_clock: trio.testing.MockClock) -> None:
+    async with stage(hang) as here:
+        room = await here.room()
+        async with here.running():
+            messages = [await here.say(room, "a"), await here.say(room, "b")]
+            await here.adapter.until_running()
+            here.band.faults.duplicate(3, when=is_control)
+            await here.band.user.interrupt(here.account)
+            await here.settled(messages[0])
+            await trio.sleep(5)
+            assert [call.text for call in here.adapter.running] == ["b"]
+
+        assert [event.applied for event in here.seen(Controlled)] == [True, False, False]
+
+
+async def test_g48_an_agent_wide_interrupt_reaches_every_room_at_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(hang) as here:
+        rooms = [await here.room() for _ in range(5)]
+
+        async def hanging_hook(room_id: str, mode: str) -> None:
+            await trio.sleep_forever()
+
+        here.adapter.on_interrupt = hanging_hook  # type: ignore[method-assign]
+        async with here.running():
+            messages = [await here.say(room, "x") for room in rooms]
+            await here.adapter.until_running(5)
+            began = trio.current_time()
+            await here.band.user.interrupt(here.account)
+            await here.settled(*messages)
+
+            assert trio.current_time() - began < 0.1
+
+
+async def test_g08_a_control_does_not_wait_for_an_earlier_hook(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(hang) as here:
+        room = await here.room()
+
+        async def slow_hook(room_id: str, mode: str) -> None:
+            await trio.sleep(4)
+
+        here.adapter.on_interrupt = slow_hook  # type: ignore[method-assign]
+        async with here.running():
+            await here.say(room, "a")
+            await here.adapter.until_running()
+            await here.band.user.interrupt(here.account)
+            await here.band.user.stop(room)
+            await here.band.user.play(room)
+            await trio.sleep(0.1)
+
+        assert [event.mode for event in here.seen(Controlled)] == ["interrupt", "stop", "play"]
+
+
+async def test_a_stop_from_before_the_start_holds_from_the_first_read(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        message = await here.say(room, "early")
+        await here.band.user.stop(room)
+        async with here.running():
+            await trio.sleep(30)
+            assert here.adapter.calls == []
+            await here.band.user.play(room)
+            await here.settled(message)
