@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack, cast
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -186,20 +186,15 @@ class Api:
         return await self._read(response, what)
 
     async def _read(self, response: httpx.Response, what: str) -> Answer:
-        status, content, finished = response.status_code, b"", False
+        status = response.status_code
         try:
-            content = await response.aread()
-            finished = True
+            content = await _body(response)
         except httpx.DecodingError:
             content = b"?"  # odd, like any body that is not JSON; the status still counts
         except _CUT_OFF as exc:
             raise OutcomeUnknownError(
                 f"{self.rest_url} was cut off answering {what}: {self._said(exc)}."
             ) from None
-        finally:
-            if not finished:
-                with trio.move_on_after(CLOSE_SECONDS, shield=True):
-                    await response.aclose()
         body = None
         if content:
             try:
@@ -329,6 +324,27 @@ async def open_api(
     finally:
         with trio.move_on_after(CLOSE_SECONDS, shield=True):
             await api.aclose()
+
+
+async def _body(response: httpx.Response) -> bytes:
+    """Read the whole body and give the connection back to the pool, whatever happens.
+
+    Not by `aread`, which leaves generators behind when the body cannot be unpacked.
+    """
+    stream = cast("httpx.AsyncByteStream", response.stream)
+    parts, finished = [], False
+    try:
+        async for part in stream:
+            parts.append(part)
+        finished = True
+    finally:
+        with trio.CancelScope(deadline=trio.current_time() + CLOSE_SECONDS, shield=not finished):
+            await stream.aclose()
+    content = b"".join(parts)
+    packing = response.headers.get("content-encoding")
+    if not packing:
+        return content
+    return httpx.Response(200, headers={"content-encoding": packing}, content=content).content
 
 
 async def _close(transports: list[httpx.AsyncBaseTransport]) -> None:

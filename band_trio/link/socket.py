@@ -185,7 +185,7 @@ async def _shake_hands(
     connection = None
     with trio.CancelScope(deadline=deadline) as scope:
         # The library does not notice when the stream ends in the handshake.
-        stream.ended = reader.failed = lambda: scope.cancel(reason="the handshake has failed")
+        stream.ended = reader.ended = lambda: scope.cancel(reason="the handshake has failed")
         connection = await trio_websocket.wrap_client_stream(
             cast("trio.Nursery", reader),
             cast("trio.SocketStream", stream),
@@ -197,15 +197,15 @@ async def _shake_hands(
             receive_buffer_size=BUFFER_BYTES,
         )
     if connection is None:
-        raise _why_no_handshake(reader.failure, bytes(stream.head), stream.at_end)
-    stream.ended = reader.failed = _nothing
+        raise _why_no_handshake(reader.failure, bytes(stream.head), scope.deadline)
+    stream.ended = reader.ended = _nothing
     stream.head_room = 0
     stream.head.clear()
     return Socket(connection, stream, reader)
 
 
 def _why_no_handshake(
-    failure: Exception | None, head: bytes, at_end: bool
+    failure: Exception | None, head: bytes, deadline: float
 ) -> ConnectFailed | UpgradeRefused:
     if isinstance(failure, trio_websocket.ConnectionRejected):
         return UpgradeRefused(failure.status_code, failure.headers, failure.body or b"")
@@ -214,9 +214,9 @@ def _why_no_handshake(
         return refused
     if failure is not None:
         return ConnectFailed(f"the handshake failed: {_describe(failure)}")
-    if at_end:
-        return ConnectFailed("the connection ended in the handshake")
-    return ConnectFailed("no answer to the handshake in time")
+    if trio.current_time() >= deadline:
+        return ConnectFailed("no answer to the handshake in time")
+    return ConnectFailed("the connection ended in the handshake")
 
 
 def _refusal(head: bytes) -> UpgradeRefused | None:
@@ -250,7 +250,7 @@ class _Reader:
     nursery: trio.Nursery
     scope: trio.CancelScope = attrs.field(init=False)
     failure: Exception | None = attrs.field(default=None, init=False)
-    failed: Callable[[], None] = attrs.field(default=_nothing, init=False)
+    ended: Callable[[], None] = attrs.field(default=_nothing, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.scope = trio.CancelScope(shield=True)  # open_socket cancels it when its block ends
@@ -264,7 +264,8 @@ class _Reader:
                 await task()
             except Exception as exc:  # noqa: BLE001 - the boundary: it ends this socket
                 self.failure = exc
-                self.failed()
+            finally:
+                self.ended()
 
 
 @attrs.define(eq=False)
@@ -273,7 +274,6 @@ class _WatchedStream(trio.abc.Stream):
 
     inner: trio.abc.Stream
     ended: Callable[[], None] = _nothing
-    at_end: bool = False
     reading_since: float = math.inf
     head: bytearray = attrs.field(factory=bytearray)
     head_room: int = HEAD_BYTES
@@ -289,24 +289,20 @@ class _WatchedStream(trio.abc.Stream):
         try:
             data = await self.inner.receive_some(max_bytes)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            self._end()
+            self.ended()
             raise
         finally:
             self.reading_since = math.inf
         if not data:
-            self._end()
+            self.ended()
         elif self.head_room:
             self.head += data[: self.head_room]
             self.head_room = HEAD_BYTES - len(self.head)
         return data
 
     async def aclose(self) -> None:
-        self._end()
-        await self.inner.aclose()
-
-    def _end(self) -> None:
-        self.at_end = True
         self.ended()
+        await self.inner.aclose()
 
 
 # --------------------------------------------------------------------------- the byte stream

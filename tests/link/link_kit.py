@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
-import httpx
+import httpx  # noqa: ASYNC127 - the transport of the tests
 import trio
 
 from band_trio.config import AgentConfig, Credentials, Endpoints
 from band_trio.link.api import open_api
 from band_trio.link.link import BandLink
 from band_trio.link.rest import RestClient
+from band_trio.nurseries import hide_nursery
 from band_trio.protocol import events
 from band_trio.trace import TraceEvent, Tracer
 from tests.link.phoenix_peer import PhoenixPeer, open_peer, until
@@ -79,7 +80,7 @@ class World:
         """Serve in the background, from the first connection on."""
         await self.nursery.start(self._serve, trio.current_time() + patience)
 
-    async def _serve(
+    async def _serve(  # noqa: ASYNC114, ASYNC128 - the link calls started()
         self,
         patience_until: float,
         *,
@@ -105,13 +106,14 @@ async def open_world(**options: Any) -> AsyncGenerator[World]:
 
     trace: list[TraceEvent] = []
     seen = Recorder()
-    async with open_peer() as peer, trio.open_nursery() as nursery:
-        config = AgentConfig(
-            rest_transport=httpx.MockTransport(answer), open_stream=peer.open_stream, **options
-        )
-        credentials = Credentials(AGENT, KEY)
-        async with open_api(ENDPOINTS, credentials, config) as api:
-            rest, tracer = RestClient(api), Tracer(trace.append)
-            link = seen.link = BandLink(credentials, ENDPOINTS, config, rest, tracer, seen)
-            yield World(peer, link, seen, trace, me_statuses, me_requests, nursery)
-            nursery.cancel_scope.cancel()
+    with hide_nursery("open_world"):
+        async with open_peer() as peer, trio.open_nursery() as nursery:
+            config = AgentConfig(
+                rest_transport=httpx.MockTransport(answer), open_stream=peer.open_stream, **options
+            )
+            credentials = Credentials(AGENT, KEY)
+            async with open_api(ENDPOINTS, credentials, config) as api:
+                rest, tracer = RestClient(api), Tracer(trace.append)
+                link = seen.link = BandLink(credentials, ENDPOINTS, config, rest, tracer, seen)
+                yield World(peer, link, seen, trace, me_statuses, me_requests, nursery)
+                nursery.cancel_scope.cancel()

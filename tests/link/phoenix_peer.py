@@ -10,13 +10,14 @@ import json
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import trio
 import trio.testing
 import trio_websocket
 
+from band_trio.nurseries import hide_nursery
 from band_trio.protocol.phoenix import HEARTBEAT, JOIN, LEAVE, Frame, parse_frame
 
 OK: dict[str, Any] = {"status": "ok", "response": {}}
@@ -47,7 +48,6 @@ class Connection:
     peer: PhoenixPeer
     websocket: trio_websocket.WebSocketConnection
     stream: trio.abc.Stream
-    client_stream: trio.abc.Stream
     opened_at: float
     frames: list[tuple[float, Frame]] = attrs.field(factory=list)
     joined: dict[str, str] = attrs.field(factory=dict)
@@ -146,7 +146,7 @@ class PhoenixPeer:
         client, server = trio.testing.memory_stream_pair()
         self.client_streams.append(client.send_stream)
         if opening == "ok":
-            self.nursery.start_soon(self._serve, cast("trio.abc.Stream", server), client)
+            self.nursery.start_soon(self._serve, server)
         elif opening == "fin":
             await server.aclose()
         elif opening != "silent":
@@ -156,26 +156,31 @@ class PhoenixPeer:
     async def _answer_raw(self, server: trio.abc.Stream, answer: bytes) -> None:
         await server.receive_some()
         await server.send_all(answer)
+        await server.aclose()
 
-    async def _serve(self, server: trio.abc.Stream, client: trio.abc.Stream) -> None:
+    async def _serve(self, server: trio.abc.Stream) -> None:
         async with trio.open_nursery() as nursery:
             try:
                 request = await trio_websocket.wrap_server_stream(nursery, server)
-                headers = {k.decode().lower(): v.decode() for k, v in request.headers}
-                self.upgrades.append(Upgrade(trio.current_time(), request.path, headers))
-                if self.refusals:
-                    refusal = self.refusals.popleft()
-                    await request.reject(
-                        refusal.status, extra_headers=list(refusal.headers), body=refusal.body
-                    )
-                    return
-                websocket = await request.accept()
-                connection = Connection(self, websocket, server, client, trio.current_time())
-                self.connections.append(connection)
-                await self._converse(connection)
+                await self._answer_upgrade(request, server)
             finally:
                 nursery.cancel_scope.cancel()
                 await trio.aclose_forcefully(server)
+
+    async def _answer_upgrade(
+        self, request: trio_websocket.WebSocketRequest, server: trio.abc.Stream
+    ) -> None:
+        headers = {k.decode().lower(): v.decode() for k, v in request.headers}
+        self.upgrades.append(Upgrade(trio.current_time(), request.path, headers))
+        if self.refusals:
+            refusal = self.refusals.popleft()
+            await request.reject(
+                refusal.status, extra_headers=list(refusal.headers), body=refusal.body
+            )
+            return
+        websocket = await request.accept()
+        self.connections.append(Connection(self, websocket, server, trio.current_time()))
+        await self._converse(self.last)
 
     async def _converse(self, connection: Connection) -> None:
         try:
@@ -194,13 +199,14 @@ class PhoenixPeer:
 
 @asynccontextmanager
 async def open_peer() -> AsyncGenerator[PhoenixPeer]:
-    async with trio.open_nursery() as nursery:
-        yield PhoenixPeer(nursery)
-        nursery.cancel_scope.cancel()
+    with hide_nursery("open_peer"):
+        async with trio.open_nursery() as nursery:
+            yield PhoenixPeer(nursery)
+            nursery.cancel_scope.cancel()
 
 
-async def until(condition: Callable[[], object], within: float = 60) -> None:
+async def until(condition: Callable[[], object], within: float = 60, every: float = 0.01) -> None:
     """Let virtual time pass until *condition* holds."""
     with trio.fail_after(within):
         while not condition():  # noqa: ASYNC110 - conditions of many kinds
-            await trio.sleep(0.01)
+            await trio.sleep(every)

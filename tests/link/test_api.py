@@ -1,0 +1,426 @@
+"""The REST engine: what is repeated, what never, what waits, and what a cancellation leaves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx  # noqa: ASYNC127 - the transports of the tests
+import pytest
+import trio
+import trio.testing
+
+from band_trio.config import AgentConfig, Credentials, Endpoints
+from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
+from band_trio.link.api import Answer, Api, Lane, NotSentError, open_api
+
+URL = "http://127.0.0.1:9"
+KEY = "thnv_a_sesame+open"
+
+Handler = Callable[[httpx.Request], Any]
+
+
+class Transport(httpx.AsyncBaseTransport):
+    """Answers from a script: a response, an error to raise, or a number of seconds to wait."""
+
+    def __init__(self, *script: Any) -> None:
+        self.script = list(script)
+        self.seen: list[tuple[float, httpx.Request]] = []
+        self.closed = False
+        self.running = 0
+        self.peak = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.seen.append((trio.current_time(), request))
+        self.running += 1
+        self.peak = max(self.peak, self.running)
+        try:
+            await trio.lowlevel.checkpoint()
+            step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+            if isinstance(step, float):
+                await trio.sleep(step)
+                step = 200
+            if isinstance(step, Exception):
+                raise step
+            return step if isinstance(step, httpx.Response) else httpx.Response(step)
+        finally:
+            self.running -= 1
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    def times(self) -> list[float]:
+        return [at for at, _ in self.seen]
+
+
+@asynccontextmanager
+async def api_over(*script: Any, **options: Any) -> AsyncGenerator[tuple[Api, Transport]]:
+    transport = Transport(*script)
+    config = AgentConfig(rest_transport=transport, **options)
+    endpoints = Endpoints(URL, "ws://127.0.0.1:9/x")
+    async with open_api(endpoints, Credentials("a1", KEY), config) as api:
+        yield api, transport
+
+
+def no(status: int, wait: float | str | None = None, **error: Any) -> httpx.Response:
+    headers = {} if wait is None else {"Retry-After": str(wait)}
+    return httpx.Response(status, json={"error": error}, headers=headers)
+
+
+# --------------------------------------------------------------------------- one try
+
+
+async def test_a_request_carries_the_key_in_its_header_only() -> None:
+    async with api_over(httpx.Response(201, json={"data": {"id": "m"}})) as (api, transport):
+        answer = await api.once(
+            "POST", "/p", json={"a": "ü\ud800"}, params={"n": 1, "skip": None}, headers={"x": "y"}
+        )
+
+        request = transport.seen[0][1]
+        assert str(request.url) == f"{URL}/p?n=1"
+        assert request.headers["X-API-Key"] == KEY
+        assert request.headers["content-type"] == "application/json"
+        assert request.headers["x"] == "y"
+        assert request.content.decode() == '{"a":"ü\ufffd"}'
+        assert answer == Answer(201, {"data": {"id": "m"}})
+        assert (answer.ok, answer.data) == (True, {"id": "m"})
+        assert KEY not in repr(api)
+
+
+async def test_a_post_without_body_has_no_content_type() -> None:
+    async with api_over(200) as (api, transport):
+        await api.once("POST", "/p")
+        request = transport.seen[0][1]
+        assert request.content == b""
+        assert "content-type" not in request.headers
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"<html>"])
+async def test_an_odd_body_does_not_change_the_status(
+    content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with api_over(httpx.Response(201, content=content)) as (api, _):
+        answer = await api.once("POST", "/p")
+        assert answer == Answer(201)
+        assert (answer.data, answer.error.code) == (None, None)
+        assert "odd body" in caplog.text
+
+
+async def test_a_body_that_cannot_be_unpacked_is_odd_too() -> None:
+    stream = httpx.ByteStream(b"not gzip")
+    response = httpx.Response(201, headers={"content-encoding": "gzip"}, stream=stream)
+    async with api_over(response) as (api, _):
+        assert await api.once("POST", "/p") == Answer(201)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ConnectTimeout("t"),
+        httpx.PoolTimeout("p"),
+        httpx.ProxyError("p"),
+        httpx.LocalProtocolError("l"),
+    ],
+)
+async def test_what_was_not_sent_says_so(error: Exception) -> None:
+    async with api_over(error) as (api, _):
+        with pytest.raises(NotSentError):
+            await api.once("POST", "/p")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        httpx.RemoteProtocolError("Server disconnected without sending a response."),
+        httpx.ReadError("r"),
+        httpx.WriteError("w"),
+        httpx.ReadTimeout("t"),
+        OSError("o"),
+        trio.BrokenResourceError(),
+    ],
+)
+async def test_what_may_have_been_sent_says_so(error: Exception) -> None:
+    async with api_over(error) as (api, _):
+        with pytest.raises(OutcomeUnknownError) as caught:
+            await api.once("POST", "/p")
+        assert URL in str(caught.value)
+
+
+async def test_errors_name_the_url_and_never_the_key() -> None:
+    async with api_over(httpx.ConnectError(f"cannot say {KEY}")) as (api, _):
+        with pytest.raises(NotSentError) as caught:
+            await api.once("GET", "/p")
+        assert URL in str(caught.value)
+        assert KEY not in str(caught.value)
+        assert caught.value.__cause__ is None
+
+
+async def test_a_try_is_bounded_by_our_own_scope(autojump_clock: trio.testing.MockClock) -> None:
+    async with api_over(999.0) as (api, _):
+        for within, seconds in ((None, 15.0), (2.0, 2.0)):
+            began = trio.current_time()
+            with pytest.raises(OutcomeUnknownError):
+                await api.once("POST", "/p", within=within)
+            assert trio.current_time() - began == pytest.approx(seconds)
+
+
+async def test_waiting_for_a_turn_counts_and_is_known_not_to_be_sent(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with api_over(999.0, rest_bulk=1) as (api, transport), trio.open_nursery() as nursery:
+        nursery.start_soon(_forget, api)
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(NotSentError):
+            await api.once("POST", "/p", within=3)
+        assert len(transport.seen) == 1
+        nursery.cancel_scope.cancel()
+
+
+async def _forget(api: Api) -> None:
+    await api.once("GET", "/slow", within=500)
+
+
+async def test_claims_do_not_queue_behind_bulk(autojump_clock: trio.testing.MockClock) -> None:
+    async with api_over(10.0) as (api, transport), trio.open_nursery() as nursery:
+        for _ in range(600):
+            nursery.start_soon(_forget, api)
+        await trio.testing.wait_all_tasks_blocked()
+        assert transport.running == 24
+        began = trio.current_time()
+        await api.once("POST", "/claim", lane=Lane.PRIORITY)
+        assert trio.current_time() - began == pytest.approx(10)
+        assert transport.peak <= 32
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_transport_of_the_application_is_not_closed() -> None:
+    async with api_over(200) as (api, transport):
+        await api.once("GET", "/p")
+    assert not transport.closed
+
+
+async def test_a_stuck_pool_is_replaced_once(caplog: pytest.LogCaptureFixture) -> None:
+    endpoints = Endpoints(URL, "ws://127.0.0.1:9/x")
+    async with open_api(endpoints, Credentials("a1", KEY), AgentConfig()) as api:
+        stuck = api._transport = Transport(httpx.PoolTimeout("stuck"))
+        with pytest.raises(NotSentError):
+            await api.once("POST", "/p")
+        fresh = api._transport
+        assert fresh is not stuck
+        await api._replace(stuck)  # another request that was stuck at the same time
+        assert api._transport is fresh
+        assert "is stuck" in caplog.text
+        assert not stuck.closed
+    assert stuck.closed
+
+
+# --------------------------------------------------------------------------- repeatable calls
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        408,
+        429,
+        500,
+        503,
+        httpx.ConnectError("c"),
+        httpx.ReadError("r"),
+        httpx.PoolTimeout("p"),
+        20.0,
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_repeatable_calls_are_repeated(
+    autojump_clock: trio.testing.MockClock, method: str, trouble: Any
+) -> None:
+    async with api_over(trouble, trouble, 200) as (api, transport):
+        assert (await api.repeat(method, "/p")).status == 200
+        assert len(transport.seen) == 3
+
+
+@pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 409, 422])
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_a_definite_no_is_not_repeated(method: str, status: int) -> None:
+    refusal = no(status, code="c", message=f"m {KEY}", request_id="q", details={"/x": ["bad"]})
+    async with api_over(refusal) as (api, transport):
+        with pytest.raises(BandApiError) as caught:
+            await api.repeat(method, "/p")
+        error = caught.value
+        assert (error.status, error.code, error.request_id) == (status, "c", "q")
+        assert error.details == {"/x": ["bad"]}
+        assert KEY not in str(error)
+        assert len(transport.seen) == 1
+
+
+@pytest.mark.parametrize("first", [500, httpx.ReadError("r"), 20.0])
+async def test_404_to_a_repeated_delete_is_success(
+    autojump_clock: trio.testing.MockClock, first: Any
+) -> None:
+    async with api_over(first, 404) as (api, _):
+        assert (await api.repeat("DELETE", "/p")).ok
+
+
+@pytest.mark.parametrize("first", [429, httpx.ConnectError("c")])
+async def test_404_to_a_delete_whose_first_try_did_nothing_is_a_no(
+    autojump_clock: trio.testing.MockClock, first: Any
+) -> None:
+    async with api_over(first, 404) as (api, _):
+        with pytest.raises(BandApiError):
+            await api.repeat("DELETE", "/p")
+
+
+@pytest.mark.parametrize("call", ["repeat", "post"])
+async def test_a_told_wait_is_obeyed(autojump_clock: trio.testing.MockClock, call: str) -> None:
+    async with api_over(no(429, 7), no(429, retry_after=9), 200) as (api, transport):
+        await getattr(api, call)("POST", "/p")
+        first, second, third = transport.times()
+        assert second - first >= 7
+        assert third - second >= 9
+
+
+@pytest.mark.parametrize("call", ["repeat", "post"])
+async def test_a_told_wait_above_the_cap_is_the_callers_business(
+    autojump_clock: trio.testing.MockClock, call: str
+) -> None:
+    async with api_over(no(429, 61)) as (api, transport):
+        began = trio.current_time()
+        with pytest.raises(BandApiError) as caught:
+            await getattr(api, call)("POST", "/p")
+        assert caught.value.retry_after == 61
+        assert trio.current_time() == began
+        assert len(transport.seen) == 1
+
+
+async def test_a_repeatable_call_is_bounded_as_a_whole(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    for trouble, error in ((999.0, BandConnectionError), (500, BandApiError)):
+        async with api_over(trouble) as (api, _):
+            began = trio.current_time()
+            with pytest.raises(error):
+                await api.repeat("GET", "/p")
+            assert 45 <= trio.current_time() - began <= 60
+
+
+async def test_no_token_is_held_while_waiting(autojump_clock: trio.testing.MockClock) -> None:
+    async with api_over(no(429, 30), 200, rest_bulk=1) as (api, transport):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(api.repeat, "GET", "/waits")
+            await trio.testing.wait_all_tasks_blocked()
+            began = trio.current_time()
+            await api.repeat("GET", "/other")
+            assert trio.current_time() - began < 1
+        assert len(transport.seen) == 3
+
+
+async def test_a_cancelled_sleeper_holds_up_nobody(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """All are told to wait 10 s; the first of them is cancelled; the others go on in time."""
+    async with api_over(*[no(429, 10)] * 6, 200, rest_bulk=2) as (api, _):
+        done: list[float] = []
+        began = trio.current_time()
+
+        async def call() -> None:
+            await api.repeat("GET", "/p")
+            done.append(trio.current_time() - began)
+
+        async with trio.open_nursery() as others:
+            async with trio.open_nursery() as first:
+                first.start_soon(call)
+                for _ in range(5):
+                    others.start_soon(call)
+                await trio.sleep(1)
+                first.cancel_scope.cancel()
+        assert len(done) == 5
+        assert all(10 <= each < 11 for each in done)
+
+
+# --------------------------------------------------------------------------- not repeatable
+
+
+@pytest.mark.parametrize("trouble", [httpx.ConnectError("c"), httpx.PoolTimeout("p"), 429])
+async def test_a_post_is_sent_again_when_nothing_was_written(
+    autojump_clock: trio.testing.MockClock, trouble: Any
+) -> None:
+    async with api_over(trouble, trouble, 201) as (api, transport):
+        assert (await api.post("POST", "/p")).status == 201
+        assert len(transport.seen) == 3
+
+
+@pytest.mark.parametrize(
+    "trouble", [500, 503, 504, 408, httpx.ReadError("r"), httpx.RemoteProtocolError("cut"), 99.0]
+)
+async def test_g76_a_post_of_unknown_outcome_is_never_repeated(
+    autojump_clock: trio.testing.MockClock, trouble: Any
+) -> None:
+    async with api_over(trouble, 201) as (api, transport):
+        with pytest.raises(OutcomeUnknownError):
+            await api.post("POST", "/p")
+        assert len(transport.seen) == 1
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 422])
+async def test_a_definite_no_to_a_post_is_typed(status: int) -> None:
+    async with api_over(no(status)) as (api, _):
+        with pytest.raises(BandApiError) as caught:
+            await api.post("POST", "/p")
+        assert caught.value.status == status
+
+
+async def test_a_post_that_is_never_sent_ends_with_the_call(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with api_over(httpx.ConnectError("down")) as (api, _):
+        began = trio.current_time()
+        with pytest.raises(NotSentError):
+            await api.post("POST", "/p", within=20)
+        assert 10 < trio.current_time() - began <= 20
+
+
+# --------------------------------------------------------------------------- the real pool
+
+
+async def test_a_storm_of_cancellations_leaves_the_pool_whole(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Forty callers, a pool of ten, everything cancelled in flight, many times over."""
+    caplog.set_level(logging.DEBUG)
+
+    async def answer(stream: trio.SocketStream) -> None:
+        async with stream:
+            try:
+                while await stream.receive_some():
+                    await stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, answer, 0)
+        port = listeners[0].socket.getsockname()[1]
+        config = AgentConfig(rest_bulk=6, rest_priority=3, rest_pool=10)
+        endpoints = Endpoints(f"http://127.0.0.1:{port}", "ws://127.0.0.1:9/x")
+        with trio.fail_after(20):
+            async with open_api(endpoints, Credentials("a1", KEY), config) as api:
+                for steps in range(40):
+                    async with trio.open_nursery() as storm:
+                        for n in range(40):
+                            lane = Lane.PRIORITY if n % 4 == 0 else Lane.BULK
+                            storm.start_soon(_call, api, lane)
+                        for _ in range(steps):
+                            await trio.lowlevel.checkpoint()
+                        storm.cancel_scope.cancel()
+                for lane in Lane:
+                    for _ in range(10):
+                        assert (await api.once("GET", "/p", lane=lane, within=2)).status == 200
+        nursery.cancel_scope.cancel()
+    assert "stuck" not in caplog.text
+    assert KEY not in caplog.text
+
+
+async def _call(api: Api, lane: Lane) -> None:
+    await api.once("POST", "/claim", lane=lane)

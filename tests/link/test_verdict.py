@@ -1,0 +1,75 @@
+"""What the end of a connection means: the table, line by line."""
+
+from __future__ import annotations
+
+import pytest
+
+from band_trio.errors import (
+    BandAuthError,
+    BandConfigError,
+    BandError,
+    BandPolicyError,
+    BandSupersededError,
+)
+from band_trio.link.verdict import BackOff, CheckKey, Conflict, End, GiveUp, Wait, judge
+from band_trio.protocol.events import Supersede
+
+GONE = Supersede("session.already_connected", "newer")
+
+
+@pytest.mark.parametrize(
+    ("status", "first", "again"),
+    [
+        (401, BandAuthError, CheckKey),
+        (403, BandAuthError, CheckKey),
+        (400, BandConfigError, BackOff),
+        (404, BandConfigError, BackOff),
+        (426, BandConfigError, BackOff),
+        (409, Conflict, BackOff),
+        (429, BackOff, BackOff),
+        (503, BackOff, BackOff),
+        (500, BackOff, BackOff),
+        (302, BackOff, BackOff),
+        (200, BackOff, BackOff),
+    ],
+)
+def test_upgrade_answers(status: int, first: type, again: type) -> None:
+    end = End("because", status=status)
+    verdict = judge(end, "ws://x", first=True)
+    if issubclass(first, BandError):
+        assert isinstance(verdict, GiveUp)
+        assert isinstance(verdict.error, first)
+        assert "because" in str(verdict.error)
+    else:
+        assert isinstance(verdict, first)
+    assert isinstance(judge(end, "ws://x", first=False), again)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_told_wait_is_a_minimum_and_has_a_limit(status: int, first: bool) -> None:
+    for told, low, high in ((7.0, 7, 7.7), (1e9, 3600, 3960)):
+        verdict = judge(End("busy", status=status, told=told), "ws://x", first=first)
+        assert isinstance(verdict, Wait)
+        assert low <= verdict.seconds <= high
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_ends_of_a_socket(first: bool) -> None:
+    def of(end: End) -> object:
+        return judge(end, "ws://x", first=first)
+
+    superseded = of(End("superseded", supersede=GONE))
+    assert isinstance(superseded, GiveUp)
+    assert isinstance(superseded.error, BandSupersededError)
+    policy = of(End("close code 1008: spam", code=1008))
+    assert isinstance(policy, GiveUp)
+    assert isinstance(policy.error, BandPolicyError)
+    assert "spam" in str(policy.error)
+    for code in (None, 1000, 1001, 1006, 1009, 1011, 4000):
+        assert of(End("closed", code=code)) == BackOff()
+    assert isinstance(of(End("told", code=1000, told=9)), Wait)
+    for code, low, high in ((1012, 1, 5), (1013, 30, 60)):
+        verdict = of(End("later", code=code))
+        assert isinstance(verdict, Wait)
+        assert low <= verdict.seconds <= high
