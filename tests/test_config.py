@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import httpx
+import httpx  # noqa: ASYNC127 - the transport is part of the options
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
