@@ -15,14 +15,15 @@ import trio
 from band_trio.config import SOCKET_PATH, AgentConfig
 from band_trio.localband import control
 from band_trio.localband.delivery import State
-from band_trio.localband.faults import Cut, Faults, Ref, id_of
+from band_trio.localband.fault_rules import Cut, Ref, id_of
+from band_trio.localband.faults import Faults
 from band_trio.localband.hub import Hub, Session
 from band_trio.localband.memory import MemorySockets, MemoryTransport
 from band_trio.localband.party import Agent
 from band_trio.localband.records import Log
 from band_trio.localband.relay import Relay
 from band_trio.localband.rest import make_app
-from band_trio.localband.server import LoopbackSockets, serve_loopback
+from band_trio.localband.server import LoopbackSockets, open_server
 from band_trio.localband.user import LocalUser, api_errors
 from band_trio.localband.world import Push, World
 from band_trio.nurseries import hide_nursery
@@ -270,7 +271,7 @@ async def _in_memory(hub: Hub, nursery: trio.Nursery) -> AsyncGenerator[dict[str
     await _say_goodbye(hub)
 
 
-async def _no_socket(scope: Any, receive: Any, send: Any) -> None:
+async def _no_socket(scope: Any, receive: Any, send: Any) -> None:  # noqa: ASYNC124 - ASGI's shape
     raise AssertionError("in memory, sockets do not go through the application")
 
 
@@ -278,18 +279,15 @@ async def _no_socket(scope: Any, receive: Any, send: Any) -> None:
 async def _on_loopback(
     hub: Hub, nursery: trio.Nursery, port: int
 ) -> AsyncGenerator[dict[str, Any]]:
-    stop, relay = trio.Event(), Relay()
+    relay = Relay()
     app = make_app(hub.world, hub.faults, LoopbackSockets(hub, relay))
-    async with trio.open_nursery() as server:
-        bound = await server.start(partial(serve_loopback, app, port, stop))
-        relay.target = bound
+    async with open_server(app, port) as relay.target:
         socket_port = await nursery.start(relay.serve)
         yield {
-            "rest_url": f"http://127.0.0.1:{bound}",
+            "rest_url": f"http://127.0.0.1:{relay.target}",
             "ws_url": f"ws://127.0.0.1:{socket_port}{SOCKET_PATH}",
         }
         await _say_goodbye(hub)
-        stop.set()
 
 
 async def _say_goodbye(hub: Hub) -> None:

@@ -9,14 +9,8 @@ from urllib.parse import parse_qsl
 import attrs
 import trio
 
-from band_trio.localband.faults import (
-    Cut,
-    Faults,
-    PushAction,
-    PushFacts,
-    PushRule,
-    UpgradeFacts,
-)
+from band_trio.localband.fault_rules import Cut, PushAction, PushFacts, PushRule, UpgradeFacts
+from band_trio.localband.faults import Faults
 from band_trio.localband.party import Agent, Party, User
 from band_trio.localband.records import PushRecord, SocketRecord
 from band_trio.localband.refusal import Refusal, forbidden

@@ -17,7 +17,7 @@ import trio.testing
 import trio_websocket  # noqa: TID251 - the platform's end of a socket in memory
 from starlette.types import ASGIApp, Message, Scope
 
-from band_trio.localband.faults import Cut
+from band_trio.localband.fault_rules import Cut
 from band_trio.localband.hub import Hub
 from band_trio.localband.rest import CUT
 from band_trio.localband.routes import Reply

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 import trio
 
-from band_trio.localband.faults import Cut
+from band_trio.localband.fault_rules import Cut
 
 CHUNK: Final = 64 * 1024
 LAST_WORDS: Final = 1.0

@@ -13,7 +13,8 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from band_trio.localband import agent_api, user_api
-from band_trio.localband.faults import Faults, RequestFacts, RequestFault
+from band_trio.localband.fault_rules import RequestFacts, RequestRule
+from band_trio.localband.faults import Faults
 from band_trio.localband.paging import read_query
 from band_trio.localband.records import RequestRecord
 from band_trio.localband.refusal import Refusal, bad_request, forbidden, not_found, stopped
@@ -59,73 +60,107 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         raw = await _read_body(receive)
-        route = self.methods.get(scope["method"])
-        headers = dict(scope["headers"])
-        key = headers.get(b"x-api-key", b"").decode("latin-1")
-        path: Mapping[str, str] = scope.get("path_params", {})
-        query: str = scope["query_string"].decode("latin-1")
-        party = self.world.keys.get(key)
-        record = RequestRecord(
-            at=self.world.elapsed(),
-            method=scope["method"],
-            path=scope["path"] + (f"?{query}" if query else ""),
-            route=route.name if route is not None else "",
-            party_id=party.id if party is not None else None,
-            room_id=path.get("chat_id"),
-            message_id=path.get("id") if "chat_id" in path else None,
-        )
+        request = _Request.read(scope, self.methods.get(scope["method"]), raw)
+        record = request.note(self.world)
         self.world.log.add(record)
-        fault = RequestFault()
         rule = self.faults.for_request(_facts(record, raw)) if self.faults.requests else None
-        if rule is not None:
-            fault = rule.action
-            await trio.sleep(fault.delay)
-        reply = None
-        if fault.commit:
-            record.committed = True
-            reply = self._serve(route, key, path, query, raw)
-        if rule is not None:
-            if fault.hang:
-                await rule.lifted.wait()
-            await trio.sleep(fault.delay_answer)
-        if fault.cut:
-            await _cut(scope, send, reached=not fault.unreachable)
-            return
-        answer = fault.answer or reply or Reply(503)
-        record.status = answer.status
-        await _answer(send, answer, fault.raw)
+        if rule is None:
+            await self._answer(record, self._serve(request), send)
+        else:
+            await self._disturb(rule, request, record, scope, send)
+
+    async def _answer(self, record: RequestRecord, reply: Reply, send: Send) -> None:
+        record.committed, record.status = True, reply.status
+        await _send_reply(send, reply)
         self.world.log.changed()
 
-    def _serve(
-        self, route: Route | None, key: str, path: Mapping[str, str], query: str, raw: bytes
-    ) -> Reply:
+    async def _disturb(
+        self, rule: RequestRule, request: _Request, record: RequestRecord, scope: Scope, send: Send
+    ) -> None:
+        """Go through the steps of a fault: wait, act or not, hang, wait, cut or answer."""
+        fault = rule.action
+        await trio.sleep(fault.delay)
+        reply = self._serve(request) if fault.commit else Reply(503)
+        record.committed = fault.commit
+        if fault.hang:
+            await rule.lifted.wait()
+        await trio.sleep(fault.delay_answer)
+        if fault.cut:
+            await _cut(scope, send, reached=not fault.unreachable)
+        else:
+            answer = fault.answer or reply
+            record.status = answer.status
+            await _send_reply(send, answer, fault.raw)
+        self.world.log.changed()
+
+    def _serve(self, request: _Request) -> Reply:
         try:
-            return (
-                route.handle(self._check(route, key, path, query, raw)) if route else self._miss()
-            )
+            if request.route is None:
+                raise self._miss()
+            return request.route.handle(request.check(self.world, request.route))
         except Refusal as refusal:
             headers = {}
             if refusal.retry_after is not None:
                 headers["retry-after"] = str(refusal.retry_after)
             return Reply(refusal.status, refusal.body(self.world.new_id()), headers)
 
-    def _miss(self) -> Reply:
+    def _miss(self) -> Refusal:
         if self.methods:
-            raise Refusal(405, "method_not_allowed", "Method not allowed")
-        raise not_found("Route")
+            return Refusal(405, "method_not_allowed", "Method not allowed")
+        return not_found("Route")
 
-    def _check(
-        self, route: Route, key: str, path: Mapping[str, str], query: str, raw: bytes
-    ) -> Call:
+
+@attrs.frozen
+class _Request:
+    """What an ASGI request says, before anything was checked."""
+
+    method: str
+    route: Route | None
+    key: str
+    path: str
+    params: Mapping[str, str]
+    query: str
+    raw: bytes
+
+    @classmethod
+    def read(cls, scope: Scope, route: Route | None, raw: bytes) -> _Request:
+        key = next((value for name, value in scope["headers"] if name == b"x-api-key"), b"")
+        return cls(
+            scope["method"],
+            route,
+            key.decode("latin-1"),
+            scope["path"],
+            scope.get("path_params", {}),
+            scope["query_string"].decode("latin-1"),
+            raw,
+        )
+
+    def note(self, world: World) -> RequestRecord:
+        """Return the row of the log."""
+        party = world.keys.get(self.key)
+        return RequestRecord(
+            at=world.elapsed(),
+            method=self.method,
+            path=self.path + (f"?{self.query}" if self.query else ""),
+            route=self.route.name if self.route is not None else "",
+            party_id=party.id if party is not None else None,
+            room_id=self.params.get("chat_id"),
+            message_id=self.params.get("id") if "chat_id" in self.params else None,
+        )
+
+    def check(self, world: World, route: Route) -> Call:
         """Check in the order of the contract: 401, 403 kind of key, 404, 403 stopped, 4xx input."""
-        party = authenticate(self.world, key)
+        party = authenticate(world, self.key)
         if party.kind != route.caller:
             raise forbidden(f"This route is for {route.caller.lower()} keys")
-        room = route.room(self.world, party, path["chat_id"]) if route.room else None
+        room = route.room(world, party, self.params["chat_id"]) if route.room else None
         if route.posts and room is not None and room.is_stopped(party.id):
             raise stopped()
-        values = read_query(parse_qsl(query, keep_blank_values=True), route.query) if query else {}
-        return Call(self.world, party, path, values, _body(raw) if route.reads_body else None, room)
+        values: dict[str, Any] = {}
+        if self.query:
+            values = read_query(parse_qsl(self.query, keep_blank_values=True), route.query)
+        body = _body(self.raw) if route.reads_body else None
+        return Call(world, party, self.params, values, body, room)
 
 
 def _facts(record: RequestRecord, raw: bytes) -> RequestFacts:
@@ -161,7 +196,7 @@ async def _read_body(receive: Receive) -> bytes:
     return b"".join(chunks)
 
 
-async def _answer(send: Send, reply: Reply, raw: bytes | None) -> None:
+async def _send_reply(send: Send, reply: Reply, raw: bytes | None = None) -> None:
     body = raw if raw is not None else b""
     if raw is None and reply.body is not None:
         body = codec.dumps(reply.body)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, cast
 
@@ -14,7 +16,7 @@ from hypercorn.typing import ASGIFramework
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from band_trio.config import SOCKET_PATH
-from band_trio.localband.faults import Cut
+from band_trio.localband.fault_rules import Cut
 from band_trio.localband.hub import Hub
 from band_trio.localband.refusal import not_found
 from band_trio.localband.relay import Relay
@@ -53,22 +55,22 @@ def loopback_config(port: int) -> Config:
     return config
 
 
-async def serve_loopback(
-    app: ASGIApp,
-    port: int,
-    stop: trio.Event,
-    *,
-    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Serve until *stop*; report the port that was bound."""
+@asynccontextmanager
+async def open_server(app: ASGIApp, port: int) -> AsyncGenerator[int]:
+    """Serve *app* until the block ends; yields the port that was bound.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    stop, options = trio.Event(), loopback_config(port)
     async with trio.open_nursery() as nursery:
         # The cast: both sides mean ASGI, each with types of its own.
         framework = cast("ASGIFramework", app)
-        options = loopback_config(port)
         binds: list[str] = await nursery.start(
             partial(serve, framework, options, shutdown_trigger=stop.wait, mode="asgi")
         )
-        task_status.started(int(binds[0].rpartition(":")[2]))
+        yield int(binds[0].rpartition(":")[2])
+        stop.set()
 
 
 # --------------------------------------------------------------------------- the socket

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import trio
 
-from band_trio.localband.faults import Cut, JoinFacts
+from band_trio.localband.fault_rules import Cut, JoinFacts
 from band_trio.localband.hub import OUTBOX, Close, Hub, Session, Ticket
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.phoenix import (

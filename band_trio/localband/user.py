@@ -11,7 +11,7 @@ import trio
 
 from band_trio.errors import BandApiError
 from band_trio.localband import control, posting
-from band_trio.localband.faults import Ref, id_of
+from band_trio.localband.fault_rules import Ref, id_of
 from band_trio.localband.party import Agent, Role, User
 from band_trio.localband.refusal import Refusal
 from band_trio.localband.world import World

@@ -1,0 +1,151 @@
+"""Clients for the tests of the platform: plain httpx and trio-websocket, on either face."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import attrs
+import httpx  # noqa: ASYNC127 - a client that is not ours
+import trio
+import trio_websocket
+
+from band_trio.config import AgentConfig
+from band_trio.localband import LocalAgent, LocalBand
+from band_trio.protocol import codec
+
+
+@attrs.frozen
+class Rest:
+    """A REST client with one key; paths are relative to `/api/v1`."""
+
+    http: httpx.AsyncClient
+
+    async def __call__(
+        self, method: str, path: str, json: Any = None, *, key: str | None = None
+    ) -> httpx.Response:
+        headers = {"x-api-key": key} if key is not None else None
+        content = codec.dumps(json) if json is not None else None
+        return await self.http.request(method, f"/api/v1{path}", content=content, headers=headers)
+
+    async def data(self, method: str, path: str, json: Any = None) -> Any:
+        """Return `data` of an answer that must be good."""
+        answer = await self(method, path, json)
+        assert answer.is_success, answer.text
+        return answer.json()["data"] if answer.status_code != 204 else None
+
+
+def transports(band: LocalBand, agent: LocalAgent) -> AgentConfig:
+    config: AgentConfig = band.connection(agent)["config"]
+    return config
+
+
+@asynccontextmanager
+async def open_rest(band: LocalBand, agent: LocalAgent | None = None) -> AsyncGenerator[Rest]:
+    """Open a client of an agent, or of the platform's person."""
+    key = agent.api_key if agent is not None else band.user_key
+    transport = AgentConfig(**band._transports).rest_transport
+    async with httpx.AsyncClient(
+        base_url=band.rest_url, headers={"x-api-key": key}, transport=transport, timeout=5
+    ) as http:
+        yield Rest(http)
+
+
+class Refused(Exception):
+    """The upgrade was refused."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        super().__init__(f"{status} {body!r}")
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def error(self) -> dict[str, Any]:
+        found: dict[str, Any] = codec.loads(self.body)["error"]
+        return found
+
+
+class Gone(Exception):
+    """The socket is closed, with this code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@attrs.define(eq=False)
+class Socket:
+    """A Phoenix client of a few lines."""
+
+    ws: trio_websocket.WebSocketConnection
+    stream: trio.abc.Stream
+    refs: int = 0
+
+    def ref(self) -> str:
+        self.refs += 1
+        return str(self.refs)
+
+    async def send(self, *parts: Any) -> None:
+        await self.ws.send_message(codec.dumps(list(parts)).decode())
+
+    async def receive(self) -> list[Any]:
+        try:
+            with trio.fail_after(5):
+                frame: list[Any] = codec.loads(await self.ws.get_message())
+        except trio_websocket.ConnectionClosed as closed:
+            raise Gone(closed.reason.code if closed.reason else 0) from None
+        return frame
+
+    async def join(self, topic: str) -> dict[str, Any]:
+        """Join a topic and return the payload of the reply, which must be the next frame."""
+        ref = self.ref()
+        await self.send(ref, ref, topic, "phx_join", {})
+        join_ref, reply_ref, reply_topic, event, payload = await self.receive()
+        assert (join_ref, reply_ref, reply_topic, event) == (ref, ref, topic, "phx_reply")
+        return dict(payload)
+
+    async def heartbeat(self) -> list[Any]:
+        ref = self.ref()
+        await self.send(None, ref, "phoenix", "heartbeat", {})
+        return await self.receive()
+
+
+@asynccontextmanager
+async def open_socket(
+    band: LocalBand, agent: LocalAgent | None, query: str = "", *, key: str | None = None
+) -> AsyncGenerator[Socket]:
+    """Open a socket as an agent, or as the platform's person."""
+    key = key or (agent.api_key if agent is not None else band.user_key)
+    query = query or "vsn=2.0.0" + (f"&agent_id={agent.id}" if agent is not None else "")
+    parts = urlsplit(band.ws_url)
+    open_stream = AgentConfig(**band._transports).open_stream
+    if open_stream is not None:
+        stream = await open_stream(band.ws_url)
+    else:
+        assert parts.port is not None
+        stream = await trio.open_tcp_stream("127.0.0.1", parts.port)
+    try:
+        async with trio.open_nursery() as nursery:
+            with trio.fail_after(5):
+                ws = await trio_websocket.wrap_client_stream(
+                    nursery,
+                    stream,  # type: ignore[arg-type]  # any byte stream will do
+                    parts.netloc,
+                    f"{parts.path}?{query}",
+                    message_queue_size=4096,
+                    max_message_size=2**22,
+                    extra_headers=[(b"x-api-key", key.encode())],
+                )
+            yield Socket(ws, stream)
+            nursery.cancel_scope.cancel(reason="the test is done")
+    except BaseExceptionGroup as group:
+        for leaf in group.exceptions:
+            if isinstance(leaf, trio_websocket.ConnectionRejected):
+                headers = {k.decode(): v.decode() for k, v in leaf.headers or ()}
+                raise Refused(leaf.status_code, headers, leaf.body or b"") from None
+        raise
+    finally:
+        await trio.aclose_forcefully(stream)
