@@ -151,8 +151,9 @@ class Agent:
             self._runtime.lifecycle.stop(grace)
 
     async def __aenter__(self) -> Self:
-        self._context = self._running()
-        await self._context.__aenter__()
+        context = self._running()
+        await context.__aenter__()
+        self._context = context  # only now: entering a running agent must not replace its own
         return self
 
     async def __aexit__(

@@ -81,11 +81,17 @@ class RestClient:
         """
         return (await self.api.once("GET", f"{API}/me")).status in (401, 403)
 
-    async def list_chats(self, page: int = 1) -> Page[ChatRoom]:
-        """Return one page of the agent's rooms, 100 each, from page 1."""
-        answer = await self.api.repeat(
-            "GET", f"{API}/chats", params={"page": page, "page_size": PAGE}
-        )
+    async def list_chats(self, page: int = 1, *, one_try: bool = False) -> Page[ChatRoom]:
+        """Return one page of the agent's rooms, 100 each, from page 1.
+
+        With *one_try* it fails as `try_me` does, for a caller that has a patience of its own.
+        """
+        query = {"page": page, "page_size": PAGE}
+        if not one_try:
+            return _page(await self.api.repeat("GET", f"{API}/chats", params=query), ChatRoom)
+        answer = await self.api.once("GET", f"{API}/chats", params=query)
+        if not answer.ok:
+            raise self.api.refusal(answer)
         return _page(answer, ChatRoom)
 
     async def create_chat(self, task_id: str | None = None) -> ChatRoom | None:

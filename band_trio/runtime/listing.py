@@ -29,23 +29,26 @@ class RoomListing:
     """Whether absence from it means that the agent is not in a room."""
 
 
-async def list_rooms(rest: RestClient, tracer: Tracer) -> RoomListing:
-    """Read all pages, again if they do not fit together; errors of the requests come out."""
+async def list_rooms(rest: RestClient, tracer: Tracer, *, one_try: bool = False) -> RoomListing:
+    """Read all pages, again if they do not fit together; errors of the requests come out.
+
+    With *one_try* no request is repeated: the caller has a patience of its own.
+    """
     listing = RoomListing({}, complete=False)
     for _ in range(TRIES):
-        listing = await _read_pages(rest)
+        listing = await _read_pages(rest, one_try=one_try)
         tracer(Read("", "chats"))
         if listing.complete:
             break
     return listing
 
 
-async def _read_pages(rest: RestClient) -> RoomListing:
+async def _read_pages(rest: RestClient, *, one_try: bool) -> RoomListing:
     rooms: dict[str, str | None] = {}
     totals: set[int | None] = set()
     number, last = 1, 1
     while number <= min(last, MAX_PAGES):
-        page = await rest.list_chats(number)
+        page = await rest.list_chats(number, one_try=one_try)
         rooms.update((room.id, room.title) for room in page.items)
         totals.add(page.total_count)
         last = max(1, page.total_pages)

@@ -128,7 +128,7 @@ class PlatformRuntime:
         except BaseException as exc:
             if is_cancellation(exc):
                 raise
-            self.lifecycle.fail(exc)
+            self.lifecycle.fail(_single(exc))
 
     # ------------------------------------------------------------------ start
 

@@ -142,11 +142,11 @@ class RoomPresence:
     # ------------------------------------------------------------------ start and end
 
     async def first_listing(self) -> None:
-        """List the rooms and start their children; errors come out.
+        """List the rooms and start their children; errors come out, after one try of each page.
 
         Rooms of all pages; children start dirty, their topics become desired.
         """
-        await self._list()
+        await self._list(one_try=True)
         self._reconcile()
 
     def close(self) -> None:
@@ -204,12 +204,12 @@ class RoomPresence:
             return False
         return True
 
-    async def _list(self) -> None:
+    async def _list(self, *, one_try: bool = False) -> None:
         self._list_due = False
         touched: set[str] = set()
         self._touched.append(touched)
         try:
-            listing = await list_rooms(self._services.rest, self._services.tracer)
+            listing = await list_rooms(self._services.rest, self._services.tracer, one_try=one_try)
             for room_id, title in listing.rooms.items():
                 membership = self._memberships.get(room_id)
                 served = membership is not None and membership.wanted

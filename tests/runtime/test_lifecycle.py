@@ -1,0 +1,468 @@
+"""Starting an agent: it is up, or nothing of it is left; and one run knows nothing of another."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from band_trio import (
+    Agent,
+    AgentAlreadyRunningError,
+    BandAuthError,
+    BandConfigError,
+    BandConnectionError,
+    SessionConfig,
+)
+from band_trio.errors import BandApiError, TurnClosedError
+from band_trio.trace import EpochBegan, Started
+from tests.runtime.harness import Call, reply
+from tests.runtime.lifecycle_kit import (
+    LifeStage,
+    Noted,
+    Ready,
+    by_caller,
+    by_stop,
+    life,
+    raises,
+    run_and_strike,
+)
+
+Strike = Callable[[Agent, trio.CancelScope], None]
+STRIKES = pytest.mark.parametrize("strike", [by_caller, by_stop])
+OVERHEAD = 2.0
+"""`stop_overhead_seconds`, which bounds an end without grace."""
+
+
+# ------------------------------------------------------------------ cut short
+
+
+@STRIKES
+async def test_g57_g58_a_start_that_is_cut_at_any_step_leaves_nothing(
+    strike: Strike, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with life() as here:
+        await here.room()
+        step, cut_during_start = 0, 0
+        while True:
+            step += 1
+            outcome = await run_and_strike(here.agent(), step, strike)
+            await here.assert_nothing_left()
+            assert outcome.seconds <= OVERHEAD
+            if not outcome.struck:
+                break
+            cut_during_start += outcome.ready.at is None
+            if outcome.ready.at is None and strike is by_stop:
+                assert outcome.report is not None, "a stop is no error"
+                assert outcome.report.graceful
+
+        assert cut_during_start > 40, "the sweep saw most of a start"
+        async with here.running():
+            await here.settled(await here.say(await here.room(), "still works"))
+
+
+async def no_answer(here: LifeStage, route: str) -> dict[str, Any]:
+    here.band.faults.hang(route=route, times=None)
+    return {}
+
+
+async def never_opens(here: LifeStage) -> dict[str, Any]:
+    async def open_stream(url: str) -> trio.abc.Stream:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    return {"open_stream": open_stream}
+
+
+async def never_upgraded(here: LifeStage) -> dict[str, Any]:
+    async def open_stream(url: str) -> trio.abc.Stream:
+        near, far = trio.testing.memory_stream_pair()
+        kept.append(far)
+        return near
+
+    kept: list[trio.abc.Stream] = []
+    return {"open_stream": open_stream}
+
+
+async def refused_for_an_hour(here: LifeStage) -> dict[str, Any]:
+    here.band.faults.refuse_upgrade(503, retry_after=3600, times=None)
+    return {}
+
+
+async def join_ignored(here: LifeStage) -> dict[str, Any]:
+    here.band.faults.ignore_join(times=None)
+    return {}
+
+
+async def hook_hangs(here: LifeStage, name: str) -> dict[str, Any]:
+    here.noted.hooks[name] = trio.sleep_forever
+    return {}
+
+
+WAITS: dict[str, Callable[[LifeStage], Awaitable[dict[str, Any]]]] = {
+    "identity": lambda here: no_answer(here, "me"),
+    "adapter serve": lambda here: hook_hangs(here, "serve"),
+    "on_started": lambda here: hook_hangs(here, "on_started"),
+    "open stream": never_opens,
+    "upgrade": never_upgraded,
+    "told wait": refused_for_an_hour,
+    "join": join_ignored,
+    "listing": lambda here: no_answer(here, "chats"),
+}
+
+
+@STRIKES
+@pytest.mark.parametrize("wait", WAITS)
+async def test_g58_a_start_that_waits_is_ended_at_once(
+    wait: str, strike: Strike, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with life() as here:
+        agent = here.agent(**await WAITS[wait](here))
+        ready = Ready()
+        async with trio.open_nursery() as nursery:
+            scope = trio.CancelScope()
+
+            async def run() -> None:
+                with scope:
+                    await agent.run(task_status=ready)
+
+            nursery.start_soon(run)
+            await trio.sleep(5)
+            strike(agent, scope)
+            began = trio.current_time()
+
+        assert ready.at is None
+        # Once the socket is up, its close frame may wait a second for an answer.
+        assert trio.current_time() - began <= (1.0 if wait in ("join", "listing") else 0.0)
+        here.band.faults.clear()
+        await here.assert_nothing_left()
+
+
+async def test_g58_the_caller_of_nursery_start_can_give_up(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+        here.band.faults.hang(route="me", times=None)
+        async with trio.open_nursery() as nursery:
+            began = trio.current_time()
+            with trio.move_on_after(3) as patience:
+                await nursery.start(here.agent().run)
+            assert patience.cancelled_caught
+            assert trio.current_time() - began == 3.0
+        here.band.faults.clear()
+        await here.assert_nothing_left()
+
+
+# ------------------------------------------------------------------ failed
+
+
+def identity_refused(here: LifeStage) -> None:
+    here.band.faults.refuse(401, route="me", times=None)
+
+
+def identity_forbidden(here: LifeStage) -> None:
+    here.band.faults.refuse(403, route="me", times=None)
+
+
+def identity_broken(here: LifeStage) -> None:
+    here.band.faults.refuse(422, route="me", times=None)
+
+
+def identity_down(here: LifeStage) -> None:
+    here.band.faults.unreachable(route="me", times=None)
+
+
+def on_started_raises(here: LifeStage) -> None:
+    here.noted.hooks["on_started"] = raises(ZeroDivisionError("on_started"))
+
+
+def serve_raises(here: LifeStage) -> None:
+    here.noted.hooks["serve"] = raises(ZeroDivisionError("serve"))
+
+
+def on_started_exits(here: LifeStage) -> None:
+    here.noted.hooks["on_started"] = raises(SystemExit(7))
+
+
+def upgrade_forbidden(here: LifeStage) -> None:
+    here.band.faults.refuse_upgrade(403, times=None)
+
+
+def upgrade_not_found(here: LifeStage) -> None:
+    here.band.faults.refuse_upgrade(404, times=None)
+
+
+def upgrade_down(here: LifeStage) -> None:
+    here.band.faults.refuse_upgrade(500, times=None)
+
+
+def join_refused(here: LifeStage) -> None:
+    here.band.faults.reject_join(f"agent_control:{here.account.id}", times=None)
+
+
+def listing_refused(here: LifeStage) -> None:
+    here.band.faults.refuse(401, route="chats", times=None)
+
+
+def listing_down(here: LifeStage) -> None:
+    here.band.faults.refuse(500, route="chats", times=None)
+
+
+AT_ONCE: dict[Callable[[LifeStage], None], type[BaseException]] = {
+    identity_refused: BandAuthError,
+    identity_forbidden: BandAuthError,
+    identity_broken: BandApiError,
+    on_started_raises: ZeroDivisionError,
+    serve_raises: ZeroDivisionError,
+    on_started_exits: SystemExit,
+    upgrade_forbidden: BandAuthError,
+    upgrade_not_found: BandConfigError,
+    listing_refused: BandAuthError,
+}
+AFTER_PATIENCE = (identity_down, upgrade_down, join_refused, listing_down)
+
+
+@pytest.mark.parametrize("fault", AT_ONCE, ids=lambda fault: fault.__name__)
+async def test_g57_g60_a_definite_failure_of_the_start_is_raised_as_it_is_and_leaves_nothing(
+    fault: Callable[[LifeStage], None], autojump_clock: trio.testing.MockClock
+) -> None:
+    async with life() as here:
+        fault(here)
+        ready = Ready()
+        with pytest.raises(AT_ONCE[fault]) as caught:
+            await here.agent().run(task_status=ready)
+
+        assert caught.type is AT_ONCE[fault]
+        assert ready.at is None
+        assert here.account.api_key not in str(caught.value)
+        await here.assert_nothing_left()
+
+        here.band.faults.clear()
+        here.adapter = Noted()
+        async with here.running():
+            await here.settled(await here.say(await here.room(), "the next start works"))
+
+
+@pytest.mark.parametrize("fault", AFTER_PATIENCE, ids=lambda fault: fault.__name__)
+async def test_g57_a_transient_failure_is_told_once_and_raised_when_the_patience_is_over(
+    fault: Callable[[LifeStage], None],
+    autojump_clock: trio.testing.MockClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with life() as here:
+        fault(here)
+        began = trio.current_time()
+        with caplog.at_level(logging.WARNING), pytest.raises(BandConnectionError) as caught:
+            await here.agent(start_patience_seconds=20).run()
+
+        assert caught.type is BandConnectionError
+        assert 20.0 <= trio.current_time() - began <= 21.0
+        urls = (here.band.rest_url, here.band.ws_url)
+        assert any(url in str(caught.value) for url in urls)
+        told = [r.getMessage() for r in caplog.records if any(u in r.getMessage() for u in urls)]
+        assert len(told) == 1
+        assert here.account.api_key not in caplog.text
+        here.band.faults.clear()
+        await here.assert_nothing_left()
+
+
+async def test_g57_transient_failures_within_the_patience_only_delay_the_start(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+        faults = here.band.faults
+        faults.unreachable(route="me", times=2)
+        faults.refuse(429, route="me", retry_after=9, times=1)
+        faults.refuse_upgrade(503, retry_after=4, times=1)
+        faults.refuse(500, route="chats", times=1)
+        began = trio.current_time()
+        async with here.running():
+            assert 13.0 <= trio.current_time() - began <= 25.0
+            await here.settled(await here.say(await here.room(), "hello"))
+        await here.assert_nothing_left()
+
+
+async def test_g57_the_adapter_is_up_before_the_socket_exists(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+        at_connect: list[list[str]] = []
+
+        def observe(event: object) -> None:
+            if isinstance(event, EpochBegan):
+                at_connect.append(list(here.noted.notes))
+
+        async with here.running(observer=observe):
+            pass
+        assert at_connect == [["serve", "started"]]
+
+
+# ------------------------------------------------------------------ twice, and again
+
+
+async def test_g59_nothing_of_an_earlier_run_acts_in_a_later_one(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+        room = await here.room()
+        agent = here.agent()
+        ready = Ready()
+        for text in ("first", "second"):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(agent.run)
+                assert agent.health().epoch == 1
+                assert agent.health().problems == ()
+                await here.settled(await here.say(room, text))
+                agent.stop()
+            await here.assert_nothing_left()
+            assert agent.health().epoch == 0
+
+        old, new = here.adapter.calls
+        assert (old.text, old.bootstrap) == ("first", True)
+        assert (new.text, new.bootstrap) == ("second", True)
+        agent.stop(grace=0)  # between runs: no effect
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: agent.run(task_status=ready))
+            await trio.testing.wait_all_tasks_blocked()
+            made = len(here.requests())
+            for late in (old, new):
+                with pytest.raises(TurnClosedError):
+                    await late.tools.send_message("late", mentions=[late.msg.sender_id])
+                with pytest.raises(TurnClosedError):
+                    await late.tools.get_participants()
+            assert len(here.requests()) == made
+            assert ready.value is agent
+            agent.stop()
+
+
+async def test_g59_a_run_that_is_over_has_left_no_message_behind_in_the_next(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Ids that the first run knew are asked for again, and their state on the platform decides."""
+    async with life() as here:
+        room = await here.room()
+        agent = here.agent()
+
+        async def run(text: str) -> None:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(agent.run)
+                await here.settled(await here.say(room, text))
+                agent.stop()
+
+        await run("a")
+        await run("b")
+        assert [event.message_id for event in here.seen(Started)] == [
+            call.msg.id for call in here.adapter.calls
+        ]
+        assert here.adapter.texts == ["a", "b"]
+
+
+async def test_a_running_agent_cannot_be_run_again(autojump_clock: trio.testing.MockClock) -> None:
+    async with life() as here:
+        room = await here.room()
+        async with here.running() as agent:
+            with pytest.raises(AgentAlreadyRunningError, match="already"):
+                await agent.run()
+            with pytest.raises(AgentAlreadyRunningError, match="already"):
+                async with agent:
+                    raise AssertionError("entered")
+            await here.settled(await here.say(room, "unharmed"))
+        await here.assert_nothing_left()
+
+
+async def test_entering_a_running_agent_again_does_not_harm_the_block_around_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+        room = await here.room()
+        async with here.agent() as agent:
+            with pytest.raises(AgentAlreadyRunningError):
+                async with agent:
+                    raise AssertionError("entered")
+            await here.settled(await here.say(room, "unharmed"))
+        await here.assert_nothing_left()
+
+
+# ------------------------------------------------------------------ the ways to run
+
+
+async def test_g57_nursery_start_returns_the_agent_once_it_is_up(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+        async with trio.open_nursery() as nursery:
+            agent = here.agent()
+            assert await nursery.start(agent.run) is agent
+            assert agent.is_connected
+            assert agent.name == "Scribe"
+            agent.stop()
+
+
+async def test_g46_leaving_the_block_stops_the_agent_and_waits_for_its_turns(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+        room = await here.room()
+
+        async def slow(call: Call) -> None:
+            await trio.sleep(10)
+            await reply(call)
+
+        here.adapter.behaviour = slow
+        async with here.agent() as agent:
+            message = await here.say(room, "slow")
+            await trio.sleep(1)
+        assert not agent.is_connected
+        assert here.band.state(message, here.account) == "processed"
+        await here.assert_nothing_left()
+
+
+async def test_g46_an_error_of_the_block_comes_out_as_itself(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+        error = KeyError("mine")
+        with pytest.raises(KeyError) as caught:
+            async with here.agent():
+                raise error
+        assert caught.value is error
+        await here.assert_nothing_left()
+
+
+async def test_g46_cancelling_the_block_leaves_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+        room = await here.room()
+
+        async def hang(call: Call) -> None:
+            await trio.sleep_forever()
+
+        here.adapter.behaviour = hang
+        with trio.move_on_after(5) as scope:
+            async with here.agent():
+                message = await here.say(room, "m")
+                await trio.sleep_forever()
+        assert scope.cancelled_caught
+        assert here.band.state(message, here.account) == "processing"
+        await here.assert_nothing_left()
+
+
+@pytest.mark.parametrize("grace", [-1, float("nan")])
+async def test_a_grace_that_is_no_time_is_refused(grace: float) -> None:
+    async with life() as here:
+        with pytest.raises(BandConfigError, match="grace"):
+            here.agent().stop(grace=grace)
+
+
+async def test_g59_stop_before_run_has_no_effect(autojump_clock: trio.testing.MockClock) -> None:
+    async with life() as here:
+        room = await here.room()
+        agent = here.agent(SessionConfig())
+        agent.stop(grace=0)
+        async with agent:
+            await here.settled(await here.say(room, "hello"))
