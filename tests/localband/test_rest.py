@@ -68,7 +68,8 @@ async def test_rooms_of_others_do_not_exist(band: LocalBand) -> None:
 
 async def test_checks_come_in_the_order_of_the_contract(band: LocalBand) -> None:
     agent, other, room = await furnish(band)
-    path, bad = f"/agent/chats/{room.id}/messages", {"message": {}}
+    path = f"/agent/chats/{room.id}/messages"
+    bad: dict[str, Any] = {"message": {}}
     async with open_rest(band, agent) as rest:
         refused(await rest("POST", path + "?x=1", bad, key="wrong"), 401, "unauthorized")
         refused(await rest("POST", path + "?x=1", bad, key=band.user_key), 403, "forbidden")

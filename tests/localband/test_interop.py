@@ -1,0 +1,105 @@
+"""The asyncio client, unmodified and in a process of its own, works against the platform."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+
+from band_trio.localband import LocalAgent, LocalBand, open_local_band
+
+CLIENT = """
+import asyncio, sys
+from band import Agent
+from band.core import SimpleAdapter
+
+class Echo(SimpleAdapter):
+    async def on_message(
+        self, msg, tools, history, participants_msg, contacts_msg, *, is_session_bootstrap, room_id
+    ):
+        if "fail" in msg.content:
+            raise RuntimeError("as told")
+        await tools.send_message("You said: " + msg.content, mentions=[msg.sender_id])
+
+agent_id, api_key, rest_url, ws_url = sys.argv[1:]
+agent = Agent.create(
+    adapter=Echo(), agent_id=agent_id, api_key=api_key, rest_url=rest_url, ws_url=ws_url
+)
+asyncio.run(agent.run())
+"""
+
+
+@asynccontextmanager
+async def open_client(band: LocalBand, agent: LocalAgent) -> AsyncGenerator[trio.Process]:
+    """Run the asyncio client; it is told to stop at the end and must end well."""
+    command = [sys.executable, "-c", CLIENT, agent.id, agent.api_key, band.rest_url, band.ws_url]
+    async with trio.open_nursery() as nursery:
+        run = partial(trio.run_process, command, check=False, stdout=None, stderr=None)
+        process: trio.Process = await nursery.start(run)
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            with trio.move_on_after(10, shield=True):
+                await process.wait()
+            nursery.cancel_scope.cancel(reason="the client had its time")
+
+
+@pytest.mark.slow
+async def test_the_asyncio_client_lives_here() -> None:
+    with trio.fail_after(50):
+        async with open_local_band() as band:
+            agent = band.register_agent("Scribe", "Repeats what it hears")
+            room = await band.user.create_room("Hall", [agent])
+            backlog = await band.user.send(room, "from before", [agent])
+            async with open_client(band, agent):
+                await band.until(lambda: band.state(backlog, agent) == "processed")
+                live = await band.user.send(room, "live", [agent])
+                await band.until(lambda: band.state(live, agent) == "processed")
+
+                late = await band.user.create_room("Annex", [agent])
+                there = await band.user.send(late, "in a new room", [agent])
+                await band.until(lambda: band.state(there, agent) == "processed")
+
+                first = band.session(agent)
+                assert band.cut(agent)
+                unseen = await band.user.send(room, "while away", [agent])
+                await band.until(lambda: band.state(unseen, agent) == "processed")
+                assert band.session(agent) is not first
+
+                await band.user.stop(room)
+                waiting = await band.user.send(room, "while stopped", [agent])
+                await band.user.play(room)
+                await band.until(lambda: band.state(waiting, agent) == "processed")
+
+                bad = await band.user.send(late, "please fail", [agent])
+                await band.until(lambda: band.state(bad, agent) == "failed")
+            replies = [
+                row["content"].rpartition("You said: ")[2]
+                for row in await band.user.messages(room)
+                if row["sender_id"] == agent.id and row["message_type"] == "text"
+            ]
+            ended = band.session(agent)
+            unhappy = [row for row in band.log.requests() if (row.status or 0) >= 400]
+
+    assert [text.rpartition(" ")[2] for text in replies] == ["before", "live", "away", "stopped"]
+    assert ended is None
+    assert unhappy == []
+    assert band.attempts(bad, agent) == ["failed"]
+
+
+def test_the_client_is_the_one_that_was_released() -> None:
+    show = [
+        sys.executable,
+        "-c",
+        "from importlib.metadata import version as v; print(v('band-sdk'))",
+    ]
+    assert (
+        subprocess.run(show, capture_output=True, text=True, check=True).stdout.strip() == "6.0.1"
+    )
