@@ -1,15 +1,15 @@
 """REST: one request at a time, and what may be repeated. The only user of httpx.
 
-Two rules shape this file. Requests never wait inside the connection pool: cancelling them there
-loses slots for good, so a limiter smaller than the pool stands in front of it, one lane for
-claims and marks, one for everything else. And a request that is not repeatable is never sent
-twice once its bytes may have reached the server: its caller gets `OutcomeUnknownError`.
+Two rules shape this file. Requests never wait inside httpx, where cancelling them does harm: they
+wait for a token, one lane for claims and marks, one for everything else, and then have a
+connection of their own. And a request that is not repeatable is never sent twice once its bytes
+may have reached the server: its caller gets `OutcomeUnknownError`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum
 from functools import lru_cache
@@ -24,6 +24,7 @@ import trio
 from band_trio.config import AgentConfig, Credentials, Endpoints, is_loopback
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
 from band_trio.hygiene import clip, redact_credentials, without_controls
+from band_trio.link.connections import CLOSE_SECONDS, Connections
 from band_trio.link.told import told_wait
 from band_trio.link.tries import NotSentError, Tries
 from band_trio.logs import RepeatedLog
@@ -35,9 +36,7 @@ _log: Final = logging.getLogger(__name__)
 
 USER_AGENT: Final = "band-trio"
 POOL_SECONDS: Final = 5.0
-"""Longest wait inside the pool. Behind the limiter it is zero, so running out means lost slots."""
-CLOSE_SECONDS: Final = 1.0
-"""Longest time for closing connections."""
+"""Longest wait inside a pool that the application has brought; ours have nothing to wait for."""
 MAX_TEXT: Final = 300
 """Characters of other people's words that are passed on in an error."""
 
@@ -119,9 +118,7 @@ class Api:
             "timeout": {"connect": connect, "pool": POOL_SECONDS, "read": None, "write": None}
         }
         self._repeated = RepeatedLog(_log)
-        self._transport = config.rest_transport or _new_transport(rest_url, config)
-        # Transports that were replaced, and when; the next replacement closes the idle ones.
-        self._retired: list[tuple[float, httpx.AsyncBaseTransport]] = []
+        self._connections = Connections(_opener(rest_url, config))
 
     def __repr__(self) -> str:
         return f"Api({self.rest_url!r})"
@@ -166,24 +163,34 @@ class Api:
         )
 
     async def _exchange(self, request: httpx.Request, what: str) -> Answer:
-        """Send *request* and read the answer; map the library's errors to ours."""
-        transport = self._transport
+        """Send *request* on a connection of its own and read the answer."""
+        connection = self._connections.take()
+        finished = False
         try:
-            response = await transport.handle_async_request(request)
-        except httpx.PoolTimeout:
-            response = None  # handled below: a cancellation in here would replace the error
+            answer = await self._read(await self._send(connection, request, what), what)
+            finished = True
+        finally:
+            if not finished:
+                await self._connections.discard(connection)
+        await self._connections.put_back(connection)
+        return answer
+
+    async def _send(
+        self, connection: httpx.AsyncBaseTransport, request: httpx.Request, what: str
+    ) -> httpx.Response:
+        """Send *request*; map the library's errors to ours."""
+        try:
+            return await connection.handle_async_request(request)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as exc:
             raise NotSentError(f"{self.rest_url} cannot be reached: {self._said(exc)}.") from None
+        except httpx.PoolTimeout:
+            raise NotSentError(f"{self.rest_url}: no free connection for {what}.") from None
         except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as exc:
             raise NotSentError(f"{what} cannot be sent: {self._said(exc)}.") from None
         except _CUT_OFF as exc:
             raise OutcomeUnknownError(
                 f"{self.rest_url} was cut off during {what}: {self._said(exc)}."
             ) from None
-        if response is None:
-            await self._replace(transport)
-            raise NotSentError(f"{self.rest_url}: no free connection for {what}.")
-        return await self._read(response, what)
 
     async def _read(self, response: httpx.Response, what: str) -> Answer:
         status = response.status_code
@@ -208,29 +215,9 @@ class Api:
         text = without_controls(str(exc)).rstrip(".") or type(exc).__name__
         return clip(redact_credentials(text, [self._secret]), MAX_TEXT)
 
-    async def _replace(self, stuck: httpx.AsyncBaseTransport) -> None:
-        """Begin with fresh connections: the pool has lost slots, which is a bug worth a line."""
-        if self.config.rest_transport is not None:
-            self._repeated.warning("the application's REST transport ran out of connections")
-            return
-        if self._transport is not stuck:
-            return  # another request has noticed it before
-        self._repeated.warning("the connection pool of %s is stuck: replacing it", self.rest_url)
-        now = trio.current_time()
-        self._transport = _new_transport(self.rest_url, self.config)
-        # Requests of others may still run on the one that is replaced now, but not on those
-        # that were replaced longer ago than a request may last.
-        idle = [t for when, t in self._retired if now - when > self.config.rest_try_seconds]
-        self._retired = [(when, t) for when, t in self._retired if t not in idle]
-        self._retired.append((now, stuck))
-        await _close(idle)
-
     async def aclose(self) -> None:
         """Close the connections; a transport of the application stays open, it may serve again."""
-        ours = [transport for _, transport in self._retired]
-        if self.config.rest_transport is None:
-            ours.append(self._transport)
-        await _close(ours)
+        await self._connections.aclose()
 
     # ----------------------------------------------------------------- several tries
 
@@ -347,33 +334,37 @@ async def _body(response: httpx.Response) -> bytes:
     return httpx.Response(200, headers={"content-encoding": packing}, content=content).content
 
 
-async def _close(transports: list[httpx.AsyncBaseTransport]) -> None:
-    for transport in transports:
-        await transport.aclose()
-
-
 @lru_cache(maxsize=1024)  # the reads of a room repeat their few URLs, and parsing one is slow
 def _url(text: str) -> httpx.URL:
     return httpx.URL(text)
 
 
-def _new_transport(rest_url: str, config: AgentConfig) -> httpx.AsyncBaseTransport:
-    """Make a transport with fresh connections.
+class _Lent(httpx.AsyncBaseTransport):
+    """A transport of the application, which is not ours to close."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport = transport
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await self._transport.handle_async_request(request)
+
+
+def _opener(rest_url: str, config: AgentConfig) -> Callable[[], httpx.AsyncBaseTransport]:
+    """Return what makes connections: transports of one connection each.
 
     A transport instead of a client halves the cost of a request, and nothing logs whole URLs.
     The price: the proxy of the environment is looked up here, once, for the one origin.
     """
+    if config.rest_transport is not None:
+        lent = _Lent(config.rest_transport)
+        return lambda: lent
     parts = urlsplit(rest_url)
     host = parts.hostname or ""
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if is_loopback(host) or proxy_bypass(host):
         proxy = None
-    return httpx.AsyncHTTPTransport(
-        # Redirects are not followed: a plain URL needs no certificates, which load slowly.
-        verify=parts.scheme == "https",
-        limits=httpx.Limits(
-            max_connections=config.rest_pool, max_keepalive_connections=config.rest_pool
-        ),
-        proxy=proxy,
-    )
+    # Redirects are not followed: a plain URL needs no certificates, which load slowly.
+    tls = httpx.create_ssl_context(verify=parts.scheme == "https")
+    one = httpx.Limits(max_connections=1, max_keepalive_connections=1)
+    return lambda: httpx.AsyncHTTPTransport(verify=tls, limits=one, proxy=proxy)

@@ -15,6 +15,7 @@ import trio.testing
 from band_trio.config import AgentConfig, Credentials, Endpoints
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
 from band_trio.link.api import Answer, Api, Lane, NotSentError, open_api
+from band_trio.link.connections import IDLE_SECONDS, Connections
 
 URL = "http://127.0.0.1:9"
 KEY = "thnv_a_sesame+open"
@@ -202,19 +203,51 @@ async def test_a_transport_of_the_application_is_not_closed() -> None:
     assert not transport.closed
 
 
-async def test_a_stuck_pool_is_replaced_once(caplog: pytest.LogCaptureFixture) -> None:
-    endpoints = Endpoints(URL, "ws://127.0.0.1:9/x")
-    async with open_api(endpoints, Credentials("a1", KEY), AgentConfig()) as api:
-        stuck = api._transport = Transport(httpx.PoolTimeout("stuck"))
-        with pytest.raises(NotSentError):
+async def test_only_a_connection_whose_request_ended_well_is_used_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    opened: list[Transport] = []
+    async with api_over(200) as (api, _):
+        script = [200, 200, httpx.ReadError("cut"), 9.0, 200]
+
+        def connect() -> Transport:
+            opened.append(Transport(*script))
+            return opened[-1]
+
+        api._connections = Connections(connect)
+        await api.once("POST", "/p")
+        await api.once("POST", "/p")
+        assert len(opened) == 1
+
+        with pytest.raises(OutcomeUnknownError):
             await api.once("POST", "/p")
-        fresh = api._transport
-        assert fresh is not stuck
-        await api._replace(stuck)  # another request that was stuck at the same time
-        assert api._transport is fresh
-        assert "is stuck" in caplog.text
-        assert not stuck.closed
-    assert stuck.closed
+        assert opened[0].closed
+
+        script[:] = [9.0]
+        with pytest.raises(OutcomeUnknownError):
+            await api.once("POST", "/p", within=1)
+        assert opened[1].closed
+
+        script[:] = [200]
+        await api.once("POST", "/p")
+        assert len(opened) == 3
+        assert not opened[2].closed
+    assert opened[2].closed
+
+
+async def test_connections_that_nobody_needs_are_closed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    connections = Connections(lambda: Transport(200))
+    old, young = connections.take(), connections.take()
+    await connections.put_back(old)
+    await trio.sleep(IDLE_SECONDS / 2)
+    await connections.put_back(young)
+    assert connections.take() is young  # the warmest one
+    await trio.sleep(IDLE_SECONDS)
+    assert not old.closed
+    await connections.put_back(young)
+    assert (old.closed, young.closed) == (True, False)
 
 
 # --------------------------------------------------------------------------- repeatable calls
@@ -418,7 +451,6 @@ async def test_a_storm_of_cancellations_leaves_the_pool_whole(
                     for _ in range(10):
                         assert (await api.once("GET", "/p", lane=lane, within=2)).status == 200
         nursery.cancel_scope.cancel()
-    assert "stuck" not in caplog.text
     assert KEY not in caplog.text
 
 
