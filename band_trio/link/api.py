@@ -319,13 +319,12 @@ async def _body(response: httpx.Response) -> bytes:
     Not by `aread`, which leaves generators behind when the body cannot be unpacked.
     """
     stream = cast("httpx.AsyncByteStream", response.stream)
-    parts, finished = [], False
+    parts = []
     try:
         async for part in stream:
             parts.append(part)
-        finished = True
     finally:
-        with trio.CancelScope(deadline=trio.current_time() + CLOSE_SECONDS, shield=not finished):
+        with trio.move_on_after(CLOSE_SECONDS, shield=True):
             await stream.aclose()
     content = b"".join(parts)
     packing = response.headers.get("content-encoding")

@@ -221,12 +221,12 @@ def _why_no_handshake(
 
 def _refusal(head: bytes) -> UpgradeRefused | None:
     """Read a refusal whose body ends with the connection, or not at all: the library waits on."""
-    top, _, body = head.partition(b"\r\n\r\n")
+    top, end_of_head, body = head.partition(b"\r\n\r\n")
     first, *lines = top.split(b"\r\n")
     words = first.split(None, 2)
-    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+    if not end_of_head or len(words) < 2 or not words[0].startswith(b"HTTP/1."):
         return None
-    if words[1] == b"101":
+    if not words[1].isdigit() or words[1] == b"101":
         return None
     pairs = [(name.strip(), value.strip()) for name, _, value in (x.partition(b":") for x in lines)]
     return UpgradeRefused(int(words[1]), pairs, body)

@@ -418,6 +418,7 @@ async def test_a_post_that_is_never_sent_ends_with_the_call(
 # --------------------------------------------------------------------------- the real pool
 
 
+@pytest.mark.slow
 async def test_a_storm_of_cancellations_leaves_the_pool_whole(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -439,7 +440,7 @@ async def test_a_storm_of_cancellations_leaves_the_pool_whole(
         endpoints = Endpoints(f"http://127.0.0.1:{port}", "ws://127.0.0.1:9/x")
         with trio.fail_after(20):
             async with open_api(endpoints, Credentials("a1", KEY), config) as api:
-                for steps in range(40):
+                for steps in range(1, 61, 3):
                     async with trio.open_nursery() as storm:
                         for n in range(40):
                             lane = Lane.PRIORITY if n % 4 == 0 else Lane.BULK

@@ -318,7 +318,7 @@ async def test_g28_a_rejected_topic_is_joined_again_until_it_works(
         await world.start()
         await until(lambda: OTHER in world.peer.last.joined)
         assert world.link.health().pending == [ROOM]
-        await until(lambda: ROOM in world.peer.last.joined, 300)
+        await until(lambda: ROOM in world.peer.last.joined, 300, every=0.5)
         await world.fully_joined()
 
         tries = [at for at, f in world.peer.last.frames if (f.event, f.topic) == ("phx_join", ROOM)]
@@ -435,3 +435,77 @@ async def test_g29_many_topics_join_in_parallel_within_the_limit(
         assert trio.current_time() - began < 6  # retries queue behind first joins
         times = [at for at, f in world.peer.last.frames if f.event == "phx_join"]
         assert max(sum(t <= u < t + 0.19 for u in times) for t in times) == 16
+
+
+# --------------------------------------------------------------------------- the whole
+
+
+async def test_g25_after_every_reconnect_the_listener_hears_of_epoch_and_topics(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_world() as world:
+        world.link.want(ROOM)
+        await world.start()
+        for epoch in (1, 2, 3):
+            await until(lambda number=epoch: world.link.epoch == number)  # type: ignore[misc]
+            await world.fully_joined()
+            await world.peer.last.fin()
+        await until(lambda: len(world.seen.of("disconnected")) == 3)
+
+        expected: list[tuple[Any, ...]] = []
+        for epoch in (1, 2, 3):
+            expected += [("connected", epoch), ("joined", CONTROL), ("joined", ROOM)]
+            expected.append(("disconnected", epoch, world.seen.of("disconnected")[epoch - 1][1]))
+        assert world.seen.calls[: len(expected)] == expected
+
+
+async def test_serving_can_be_cancelled_at_every_step(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    started = 0
+    for steps in range(60):
+        async with open_world() as world:
+            world.link.want(ROOM)
+            scope = trio.CancelScope()
+            world.peer.nursery.start_soon(_cancel_after, scope, steps)
+            began = trio.current_time()
+            with scope:
+                await world.link.serve()
+            assert scope.cancelled_caught
+            assert trio.current_time() - began <= 1.0
+            assert not world.link.is_connected
+            assert world.link.health().joined == 0
+            assert len(world.seen.of("connected")) == len(world.seen.of("disconnected"))
+            started += bool(world.seen.of("joined"))
+            for stream in world.peer.client_streams[: len(world.peer.upgrades)]:
+                with pytest.raises(trio.ClosedResourceError):
+                    await stream.send_all(b"x")
+    assert 0 < started < 60
+
+
+async def _cancel_after(scope: trio.CancelScope, steps: int) -> None:
+    for _ in range(steps):
+        await trio.lowlevel.checkpoint()
+    scope.cancel()
+
+
+async def test_the_key_is_in_no_log_line_at_any_level(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with open_world() as world:
+        world.peer.refusals.extend([Refusal(500, body("x", KEY)), Refusal(429, KEY.encode())])
+        world.peer.openings.append(OSError(KEY))
+        world.peer.join_answers[ROOM] = deque([KEY])
+        world.link.want(ROOM)
+        await world.start()
+        await world.fully_joined()
+        await world.peer.last.close(4000, KEY)
+        await until(lambda: world.link.epoch == 2)
+        assert KEY not in repr(world.link)
+        assert KEY not in str(world.seen.calls)
+
+    # The WebSocket library itself logs close reasons, and no peer but this one puts a key there.
+    lines = [r.getMessage() for r in caplog.records if "websocket closed" not in r.getMessage()]
+    assert not [line for line in lines if KEY in line]
+    assert len(lines) > 10

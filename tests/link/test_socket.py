@@ -1,0 +1,219 @@
+"""The port over the WebSocket library: real TCP where the library is known to leak or hang."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+import trio.testing
+import trio_websocket
+
+from band_trio.link.socket import (
+    ConnectFailed,
+    SocketClosed,
+    UpgradeRefused,
+    open_byte_stream,
+    open_socket,
+)
+from band_trio.nurseries import hide_nursery
+
+Handler = Callable[[trio.SocketStream], Awaitable[None]]
+
+
+@asynccontextmanager
+async def tcp_server(handler: Handler) -> AsyncGenerator[str]:
+    """Serve raw TCP on loopback; yields the URL to connect to."""
+    with hide_nursery("tcp_server"):
+        async with trio.open_nursery() as nursery:
+            listeners = await nursery.start(partial(trio.serve_tcp, handler, 0, host="127.0.0.1"))
+            yield f"ws://127.0.0.1:{listeners[0].socket.getsockname()[1]}/socket"
+            nursery.cancel_scope.cancel()
+    gc.collect()  # a socket that leaked warns here, and warnings are errors
+
+
+def websocket_handler(
+    talk: Callable[[trio_websocket.WebSocketConnection, trio.SocketStream], Awaitable[None]],
+) -> Handler:
+    async def handle(stream: trio.SocketStream) -> None:
+        async with trio.open_nursery() as nursery:
+            request = await trio_websocket.wrap_server_stream(nursery, stream)
+            await talk(await request.accept(), stream)
+            nursery.cancel_scope.cancel()
+        await trio.aclose_forcefully(stream)
+
+    return handle
+
+
+def raw_handler(answer: bytes, wait: float = 0.0) -> Handler:
+    async def handle(stream: trio.SocketStream) -> None:
+        async with stream:
+            await stream.receive_some()
+            await stream.send_all(answer)
+            await trio.sleep(wait)
+
+    return handle
+
+
+async def connect(url: str, seconds: float = 5.0) -> None:
+    async with open_socket(url, "/socket", [], open_stream=None, connect_seconds=seconds):
+        raise AssertionError("connected")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 403 Forbidden\r\n\r\n",
+        b'HTTP/1.1 403 Forbidden\r\nRetry-After: 9\r\nContent-Length: 28\r\n\r\n{"error":{"code":"no_entry"}}',
+        b"HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ],
+    ids=["empty", "ends with the stream", "json", "chunked"],
+)
+async def test_a_refused_upgrade_is_typed_and_leaks_nothing(answer: bytes) -> None:
+    async with tcp_server(raw_handler(answer)) as url:
+        with trio.fail_after(2), pytest.raises(UpgradeRefused) as caught:
+            await connect(url)
+        assert caught.value.status == 403
+        if b"Retry-After" in answer:
+            assert caught.value.retry_after == 9
+
+
+@pytest.mark.parametrize("answer", [b"", b"\x00\xff", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 1"])
+async def test_a_handshake_that_ends_or_is_nonsense_fails_at_once(answer: bytes) -> None:
+    async with tcp_server(raw_handler(answer)) as url:
+        with trio.fail_after(2), pytest.raises(ConnectFailed):
+            await connect(url)
+
+
+async def test_a_silent_handshake_is_bounded() -> None:
+    async with tcp_server(raw_handler(b"", wait=60)) as url:
+        with trio.fail_after(2), pytest.raises(ConnectFailed, match="in time"):
+            await connect(url, 0.1)
+
+
+async def test_a_refused_connection_and_an_unknown_host_fail_with_words() -> None:
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    await listeners[0].aclose()
+    with pytest.raises(ConnectFailed, match="OSError"):
+        await connect(f"ws://127.0.0.1:{port}/")
+
+
+async def test_tls_against_a_server_without_tls_fails_with_words() -> None:
+    async with tcp_server(raw_handler(b"HTTP/1.1 400 Bad\r\n\r\n")) as url:
+        with trio.fail_after(5), pytest.raises(ConnectFailed, match=r"SSL"):
+            await connect(url.replace("ws://", "wss://"))
+
+
+async def test_the_openers_own_error_is_a_failed_connect() -> None:
+    async def opener(url: str) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        raise RuntimeError("proxy says no")
+
+    with pytest.raises(ConnectFailed, match="proxy says no"):
+        async with open_socket("ws://x/y", "/y", [], open_stream=opener, connect_seconds=1):
+            raise AssertionError("connected")
+
+
+@pytest.mark.parametrize("how", ["fin", "rst", "1011", "garbage"])
+async def test_an_abnormal_end_is_typed_and_leaks_nothing(how: str) -> None:
+    async def talk(ws: trio_websocket.WebSocketConnection, stream: trio.SocketStream) -> None:
+        await ws.send_message("last words")
+        if how == "1011":
+            await ws.aclose(1011, "oops")
+        elif how == "rst":
+            linger = b"\x01\x00\x00\x00\x00\x00\x00\x00"
+            stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, linger)
+        elif how == "garbage":
+            await stream.send_all(b"\xff\xff\xff\xff")
+            await trio.sleep(0.05)
+
+    async with tcp_server(websocket_handler(talk)) as url:
+        with trio.fail_after(2):
+            async with open_socket(
+                url, "/socket", [], open_stream=None, connect_seconds=1
+            ) as socket:
+                with pytest.raises(SocketClosed) as caught:
+                    while True:
+                        await socket.receive()
+                with pytest.raises(SocketClosed):
+                    await socket.send("too late")
+                await socket.close()  # nobody is there: no error
+        assert caught.value.code == {"1011": 1011, "garbage": 1002}.get(how, 1006)
+
+
+async def test_leaving_by_an_error_is_quick_with_a_silent_peer() -> None:
+    async def talk(ws: trio_websocket.WebSocketConnection, stream: trio.SocketStream) -> None:
+        await trio.sleep_forever()
+
+    async with tcp_server(websocket_handler(talk)) as url:
+        with trio.fail_after(1), pytest.raises(KeyError, match="mine"):
+            async with open_socket(url, "/socket", [], open_stream=None, connect_seconds=1):
+                raise KeyError("mine")
+        with trio.move_on_after(0.05) as scope:
+            async with open_socket(url, "/socket", [], open_stream=None, connect_seconds=1):
+                await trio.sleep_forever()
+        assert scope.cancelled_caught
+
+
+async def test_opening_can_be_cancelled_at_every_step() -> None:
+    """Cancel after n steps of the scheduler: the cancellation comes out, no stream stays open."""
+
+    async def talk(ws: trio_websocket.WebSocketConnection, stream: trio.SocketStream) -> None:
+        await trio.sleep_forever()
+
+    opened: list[trio.abc.Stream] = []
+
+    async def opener(url: str) -> trio.abc.Stream:
+        client, server = trio.testing.memory_stream_pair()
+        opened.append(client)
+        nursery.start_soon(_serve_memory, server)
+        await trio.lowlevel.checkpoint()
+        return client
+
+    connected = 0
+    async with trio.open_nursery() as nursery:
+        for steps in range(40):
+            scope = trio.CancelScope()
+            nursery.start_soon(_cancel_after, scope, steps)
+            with scope:
+                async with open_socket("ws://x/", "/", [], open_stream=opener, connect_seconds=1):
+                    connected += 1
+                    await trio.sleep_forever()
+            assert scope.cancelled_caught
+        nursery.cancel_scope.cancel()
+    assert 0 < connected < 40
+    for stream in opened[2:]:  # those of the first steps were cancelled inside the opener
+        with pytest.raises(trio.ClosedResourceError):
+            await stream.send_all(b"x")
+
+
+async def _serve_memory(server: trio.abc.Stream) -> None:
+    async with trio.open_nursery() as nursery:
+        request = await trio_websocket.wrap_server_stream(nursery, server)
+        await request.accept()
+
+
+async def _cancel_after(scope: trio.CancelScope, steps: int) -> None:
+    for _ in range(steps):
+        await trio.lowlevel.checkpoint()
+    scope.cancel()
+
+
+async def test_the_default_opener_names_ports_by_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    async def record(host: str, port: int) -> trio.SocketStream:
+        await trio.lowlevel.checkpoint()
+        asked.append((host, port))
+        raise OSError("enough")
+
+    monkeypatch.setattr(trio, "open_tcp_stream", record)
+    for url in ("ws://h/x", "wss://h/x", "ws://[::1]:81/x"):
+        with pytest.raises(OSError, match="enough"):
+            await open_byte_stream(url)
+    assert asked == [("h", 80), ("h", 443), ("::1", 81)]
