@@ -180,6 +180,11 @@ class Agent:
     # ------------------------------------------------------------------ looking
 
     @property
+    def settings(self) -> RunSettings:
+        """What the agent was made of; `Agent(attrs.evolve(…))` makes one with other options."""
+        return self._settings
+
+    @property
     def is_connected(self) -> bool:
         """Whether a socket is serving at this moment."""
         link = self._runtime.link if self._runtime is not None else None

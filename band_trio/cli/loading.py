@@ -1,0 +1,100 @@
+"""From `module:attribute` to an adapter or an Agent."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, cast
+
+from band_trio.agent import Agent
+from band_trio.cli import texts
+from band_trio.cli.errors import CliError, Exit
+from band_trio.errors import BandError
+from band_trio.types import FrameworkAdapter
+
+_MADE_OF: Final = ("on_event", "on_started", "on_cleanup")
+_SHOWN: Final = 8
+
+
+def load_target(target: str) -> FrameworkAdapter | Agent:
+    """Import what *target* names, and call it if it is a class or a factory.
+
+    The working directory comes first on `sys.path`.
+
+    Raises:
+        CliError: with one line that says what is wrong.
+    """
+    module_name, _, path = target.partition(":")
+    parts = path.split(".")
+    if not module_name or not all(part.isidentifier() for part in parts) or "/" in module_name:
+        raise CliError(texts.not_a_target(target))
+    found: Any = _import(module_name)
+    for name in parts:
+        found = _attribute(found, module_name, name)
+    return _made(found, target)
+
+
+def _import(name: str) -> ModuleType:
+    directory = str(Path.cwd())
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as exc:
+        missing = exc.name or ""
+        if name == missing or name.startswith(f"{missing}."):
+            if name.endswith(".py"):
+                raise CliError(texts.not_a_target(f"{name}:…")) from None
+            raise CliError(texts.no_module(name, directory)) from None
+        raise CliError(texts.import_failed(name, str(exc)), Exit.FAILED) from exc
+    except Exception as exc:
+        raise CliError(texts.import_failed(name, _name_and_text(exc)), Exit.FAILED) from exc
+
+
+def _attribute(holder: object, module: str, name: str) -> Any:
+    try:
+        return getattr(holder, name)
+    except AttributeError:
+        useful = sorted(key for key, value in vars(holder).items() if _is_useful(value, module))
+        raise CliError(texts.no_attribute(module, name, useful[:_SHOWN])) from None
+
+
+def _is_useful(value: object, module: str) -> bool:
+    if isinstance(value, type):
+        return value.__module__ == module and all(hasattr(value, name) for name in _MADE_OF)
+    return isinstance(value, Agent) or _is_adapter(value)
+
+
+def _made(found: Any, target: str) -> FrameworkAdapter | Agent:
+    """Return *found*, or what it makes."""
+    if not _is_done(found) and callable(found):
+        if inspect.iscoroutinefunction(found):
+            raise CliError(texts.not_an_adapter(target, "an async function"))
+        try:
+            found = found()
+        except BandError:
+            raise
+        except Exception as exc:
+            text = texts.making_failed(target, _name_and_text(exc))
+            raise CliError(text, Exit.FAILED) from exc
+    if not _is_done(found):
+        raise CliError(texts.not_an_adapter(target, f"a {type(found).__name__}"))
+    return cast("FrameworkAdapter | Agent", found)
+
+
+def _is_done(value: object) -> bool:
+    return isinstance(value, Agent) or _is_adapter(value)
+
+
+def _is_adapter(value: object) -> bool:
+    return not isinstance(value, type) and all(
+        callable(getattr(value, name, None)) for name in _MADE_OF
+    )
+
+
+def _name_and_text(error: Exception) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

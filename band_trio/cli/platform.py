@@ -1,0 +1,71 @@
+"""The commands with a platform of their own: demo and serve. They need the extra `local`."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+import trio
+
+from band_trio.cli import texts
+from band_trio.cli.console import Console
+from band_trio.cli.errors import CliError, Exit
+from band_trio.cli.signals import StopSignals, stop_signals
+from band_trio.hygiene import leaf_errors
+from band_trio.protocol.codec import dumps
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Run `band-trio demo`."""
+    _need_extra("demo")
+    from band_trio.cli.demo import Demo
+
+    with stop_signals() as signals:
+        return trio.run(Demo(Console(), keep=options.keep, signals=signals).run)
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Run `band-trio serve`."""
+    _need_extra("serve")
+    with stop_signals() as signals:
+        try:
+            return trio.run(partial(_serve, signals, options.port, as_json=options.json))
+        except BaseException as exc:
+            for leaf in leaf_errors(exc):
+                if isinstance(leaf, OSError) and options.port:
+                    reason = (leaf.strerror or str(leaf)).lower()
+                    text = texts.port_taken(options.port, reason)
+                    raise CliError(text, Exit.FAILED) from None
+            raise
+
+
+async def _serve(signals: StopSignals, port: int, *, as_json: bool) -> Exit:
+    from band_trio.localband import open_local_band
+
+    console = Console()
+    async with trio.open_nursery() as nursery, open_local_band(port=port) as band:
+        wait = await nursery.start(_first_signal, signals)
+        if as_json:
+            names = ("rest_url", "ws_url", "user_key")
+            console.line(dumps({name: getattr(band, name) for name in names}).decode())
+        else:
+            for line in texts.serve_lines(band):
+                console.line(line)
+        await wait.wait()
+    return Exit.OK
+
+
+async def _first_signal(signals: StopSignals, *, task_status: trio.TaskStatus[trio.Event]) -> None:
+    came = trio.Event()
+    task_status.started(came)
+    await signals.wait()
+    came.set()
+
+
+def _need_extra(command: str) -> None:
+    try:
+        import band_trio.localband  # noqa: F401 - to see whether its dependencies are there
+    except ModuleNotFoundError as exc:
+        if exc.name is not None and exc.name.startswith("band_trio"):
+            raise
+        raise CliError(texts.extra_missing(command, exc.name or "?"), Exit.FAILED) from None
