@@ -148,7 +148,8 @@ def _list(value: Any, item: Any, spec: Argument) -> list[Any]:
     elif isinstance(value, str) and item is str:
         value = split_mentions(value) if value.strip() else []
     elif isinstance(value, str):
-        value = _parsed(value, list)
+        parsed = _parsed(value, list)
+        value = value if parsed is None else parsed
     elif isinstance(value, Mapping) and spec.mentions:
         value = [value]
     if not isinstance(value, list | tuple):
@@ -167,7 +168,8 @@ def _item(value: Any, kind: Any, spec: Argument) -> Any:
 
 def _mapping(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
-        value = _parsed(value, dict)
+        parsed = _parsed(value, dict)
+        value = value if parsed is None else parsed
     if not isinstance(value, Mapping):
         raise TypeError(f"must be an object, not {_shown(value)}")
     return {str(key): item for key, item in value.items()}

@@ -65,7 +65,8 @@ def replace_uuid_mentions(content: str, participants: Iterable[Person]) -> str:
 
 def strip_leading_mentions(content: str, *, only_first: bool = False) -> str:
     """Return *content* without the mentions that it begins with, or without the first of them."""
-    return (_FIRST if only_first else _LEADING).sub("", content, count=1)
+    run = (_FIRST if only_first else _LEADING).match(content)
+    return content[run.end() :] if run else content
 
 
 # --------------------------------------------------------------------------- messages

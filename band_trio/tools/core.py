@@ -22,6 +22,7 @@ from band_trio.errors import (
     OutcomeUnknownError,
     RoomExecutionStoppedError,
 )
+from band_trio.link.rest import says_stopped
 from band_trio.protocol.rest import (
     ChatMessage,
     ChatRoom,
@@ -43,6 +44,9 @@ _log: Final = logging.getLogger(__name__)
 
 TOOL_SECONDS: Final = 60.0
 """Longest tool call, all its requests and retries included, where the client tells no other."""
+
+_UNREADABLE: Final = "unreadable_answer"
+"""The code that the client gives to a success without the data that was asked for."""
 
 ROSTER_FIELDS: Final = ("id", "name", "type", "handle", "description")
 """What is known of a participant between turns."""
@@ -97,6 +101,11 @@ def fenced(
         except RoomExecutionStoppedError:
             self.turn.tell(lambda listener: listener.stop_observed())
             raise
+        except BandApiError as exc:
+            if not says_stopped(exc.status, exc):
+                raise
+            self.turn.tell(lambda listener: listener.stop_observed())
+            raise RoomExecutionStoppedError(self.room_id) from exc
 
     return call
 
@@ -243,8 +252,13 @@ class ToolCore:
 
     async def _refresh_roster(self, deadline: float) -> list[Participant]:
         """Read who is in the room; an empty answer is a glitch and changes nothing."""
+        rows: list[Participant] = []
         with self._reading(deadline):
-            rows = await self.rest.list_participants(self.room_id)
+            try:
+                rows = await self.rest.list_participants(self.room_id)
+            except BandApiError as exc:
+                if exc.code != _UNREADABLE:
+                    raise
         self.turn.check_open()
         if not rows:
             # The agent itself is a participant, so a true list is never empty.

@@ -1,0 +1,236 @@
+"""Calls by name: what is offered, what is refused, and what runs only once (case C27)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock
+
+from band_trio.errors import BandConfigError, RoomExecutionStoppedError
+from band_trio.tools.agent_tools import AgentTools
+from band_trio.tools.catalogue import (
+    checked_categories,
+    checked_tool_names,
+    filter_tool_schemas,
+    selected_tool_definitions,
+)
+from band_trio.tools.definitions import BandTool
+from band_trio.types import AdapterFeatures, Capability, ToolCategory
+from tests.tools.kit import KEY, ROOM, Platform, open_tools, refusal
+
+SEND: dict[str, Any] = {"content": "hi", "mentions": ["maria"]}
+CHAT = list(BandTool)[:8]
+
+
+async def test_a_call_returns_the_result_and_the_outcome_says_that_it_is_one() -> None:
+    async with open_tools(Platform()) as tools:
+        value = await tools.execute_tool_call("band_send_message", SEND)
+        outcome = await tools.execute_tool_call_structured("band_no_reply", {"reason": "x"})
+
+    assert value["success"] is True
+    assert (outcome.value, outcome.ok, outcome.error_message) == (
+        {"status": "no_reply"},
+        True,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["send_message", "band_nothing", "BAND_NO_REPLY", "", "list_my_chats"]
+)
+async def test_names_are_exact(name: str) -> None:
+    async with open_tools(Platform()) as tools:
+        outcome = await tools.execute_tool_call_structured(name, {})
+
+    assert (outcome.ok, outcome.value) == (False, f"Unknown tool: {name}")
+    assert outcome.error_message == outcome.value
+
+
+async def test_bad_arguments_are_answered_and_nothing_is_requested() -> None:
+    platform = Platform()
+    async with open_tools(platform) as tools:
+        outcome = await tools.execute_tool_call_structured("band_send_message", {"content": "x"})
+
+    assert not outcome.ok
+    assert outcome.value == "Invalid arguments for band_send_message: mentions: is required"
+    assert platform.requests == []
+
+
+async def test_errors_of_the_platform_are_told_without_headers_and_urls() -> None:
+    platform = Platform()
+    details = {"/message/content": ["is odd"]}
+    answer = refusal(422, "validation_error", f"no {KEY} here", details=details)
+    answer.headers["x-secret"] = "secret-header"
+    platform.answer("POST", "messages", answer)
+    async with open_tools(platform) as tools:
+        outcome = await tools.execute_tool_call_structured("band_send_message", SEND)
+
+    assert outcome.value == (
+        "Error executing band_send_message: 422 validation_error: no [REDACTED] here "
+        "(/message/content: is odd)"
+    )
+
+
+async def test_an_unforeseen_error_shows_only_its_class(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        async def list_participants(self, room_id: str, /) -> Any:
+            await trio.lowlevel.checkpoint()
+            raise ZeroDivisionError("the inner secret of it")
+
+    tools = AgentTools(ROOM, Broken())  # type: ignore[arg-type]
+    outcome = await tools.execute_tool_call_structured("band_get_participants", {})
+
+    assert outcome.value == "Error executing band_get_participants: ZeroDivisionError"
+    assert "the inner secret of it" in caplog.text
+
+
+async def test_a_stop_is_raised_out_of_dispatch() -> None:
+    platform = Platform()
+    platform.answer("POST", "messages", refusal(403, "execution_stopped", "stopped"))
+    async with open_tools(platform) as tools:
+        with pytest.raises(RoomExecutionStoppedError):
+            await tools.execute_tool_call("band_send_message", SEND, call_id="c1")
+
+
+# --------------------------------------------------------------------------- once per call id
+
+
+async def test_one_call_id_runs_once(autojump_clock: MockClock) -> None:
+    platform = Platform()
+    values: list[Any] = []
+
+    async def slow(_: httpx.Request) -> httpx.Response:
+        await trio.sleep(10)
+        return httpx.Response(201, json={"data": {"id": "m"}})
+
+    platform.answer("POST", "messages", slow)
+    async with open_tools(platform) as tools:
+
+        async def call(call_id: str) -> None:
+            values.append(await tools.execute_tool_call("band_send_message", SEND, call_id=call_id))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call, "T1")
+            nursery.start_soon(call, "T1")  # the framework was impatient
+            nursery.start_soon(call, "T2")  # the same content, in flight
+        await call("T1")
+        assert len(platform.bodies("messages")) == 1
+        await call("T3")  # on purpose, later
+
+    assert [value["id"] for value in values] == ["m", "m", "m", "m", "message-1"]
+    assert len(platform.bodies("messages")) == 2
+
+
+async def test_a_failed_call_is_not_run_again_either() -> None:
+    platform = Platform()
+    platform.answer("POST", "events", refusal(422, "validation_error", "first"))
+    args = {"content": "x", "message_type": "thought"}
+    async with open_tools(platform) as tools:
+        first = await tools.execute_tool_call("band_send_event", args, call_id="c")
+        second = await tools.execute_tool_call("band_send_event", args, call_id="c")
+
+    assert first == second
+    assert "first" in first
+    assert len(platform.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "runs"),
+    [("band_create_chatroom", "chats", 1), ("band_lookup_peers", "peers", 2)],
+)
+async def test_a_call_that_was_cut_off_is_repeated_only_if_it_changes_nothing(
+    name: str, path: str, runs: int, autojump_clock: MockClock
+) -> None:
+    platform = Platform()
+
+    async def hang(_: httpx.Request) -> httpx.Response:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    platform.answer("POST", path, hang)
+    platform.answer("GET", path, hang)
+    async with open_tools(platform) as tools:
+        with trio.move_on_after(1):
+            await tools.execute_tool_call(name, {}, call_id="c")
+        outcome = await tools.execute_tool_call_structured(name, {}, call_id="c")
+
+    assert outcome.ok is (runs == 2)
+    assert outcome.ok or "do not simply repeat it" in outcome.value
+    assert len(platform.requests) == runs
+
+
+# --------------------------------------------------------------------------- the fence
+
+
+@pytest.mark.parametrize("name", CHAT)
+async def test_a_closed_turn_refuses_every_tool_by_name(name: str) -> None:
+    platform = Platform()
+    arguments = {
+        **SEND, "message_type": "task", "identifier": "helper",
+    }  # fmt: skip
+    async with open_tools(platform) as tools:
+        tools.turn.close()
+        outcome = await tools.execute_tool_call_structured(name, arguments)
+
+    assert not outcome.ok
+    assert "This turn is over" in outcome.value
+    assert platform.requests == []
+
+
+# --------------------------------------------------------------------------- what is offered
+
+
+def test_tools_without_features_offer_the_chat_tools() -> None:
+    tools = AgentTools(ROOM, None)  # type: ignore[arg-type]
+
+    assert [s["name"] for s in tools.get_anthropic_tool_schemas()] == CHAT
+    assert [s["function"]["name"] for s in tools.get_openai_tool_schemas()] == CHAT
+    assert list(tools.tool_models) == CHAT
+
+
+async def test_what_filters_leave_out_is_neither_offered_nor_callable() -> None:
+    features = AdapterFeatures(
+        include_tools=("band_send_message", "band_no_reply", "band_send_event"),
+        exclude_tools=("band_send_event",),
+    )
+    async with open_tools(Platform(), features=features) as tools:
+        offered = [schema["name"] for schema in tools.get_tool_schemas("anthropic")]
+        refused = await tools.execute_tool_call("band_send_event", {})
+
+    assert offered == ["band_send_message", "band_no_reply"]
+    assert refused == "Unknown tool: band_send_event"
+
+
+def test_filters_narrow_one_after_the_other() -> None:
+    nothing = AdapterFeatures(include_categories=(ToolCategory.MEMORY,))
+    some = AdapterFeatures(
+        include_categories=(ToolCategory.CHAT,), exclude_tools=("band_no_reply",)
+    )
+
+    assert selected_tool_definitions(nothing) == ()
+    assert [row.name for row in selected_tool_definitions(some)] == [
+        name for name in CHAT if name != "band_no_reply"
+    ]
+    assert selected_tool_definitions(AdapterFeatures(), is_hub_room=True)
+    assert filter_tool_schemas(["mine"], nothing, get_name=str) == ["mine"], "custom tools pass"
+
+
+def test_a_typo_in_a_filter_is_an_error() -> None:
+    with pytest.raises(BandConfigError, match="Did you mean 'band_send_message'"):
+        checked_tool_names(["band_send_mesage"], "exclude_tools")
+    with pytest.raises(BandConfigError, match="Did you mean 'memory'"):
+        checked_categories(["memry"], "include_categories")
+    assert checked_tool_names("band_no_reply", "x") == ("band_no_reply",)
+    assert checked_tool_names([BandTool.STORE_MEMORY], "x") == ("band_store_memory",)
+    assert checked_categories("chat", "x") == (ToolCategory.CHAT,)
+
+
+def test_the_hub_room_is_known() -> None:
+    hub = AgentTools(ROOM, None, hub_room_id=ROOM)  # type: ignore[arg-type]
+    room = AgentTools(ROOM, None)  # type: ignore[arg-type]
+
+    assert (hub.is_hub_room, room.is_hub_room) == (True, False)
+    assert Capability.CONTACTS not in AdapterFeatures().capabilities

@@ -1,0 +1,120 @@
+"""What a call gives back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+import attrs
+import pytest
+
+from band_trio.tools.results import (
+    image_block_placeholder,
+    is_failed_tool_output,
+    is_mcp_content_result,
+    redact_tool_call_args,
+    serialize_tool_result,
+    tool_result_text,
+)
+from band_trio.tools.usage import is_usage_event, usage_event
+from band_trio.types import TurnUsage
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@attrs.frozen
+class Point:
+    x: int
+    label: Any = None
+
+
+@dataclasses.dataclass
+class Pair:
+    left: Any
+
+
+class Model:
+    def model_dump(self, *, mode: str) -> dict[str, str]:
+        return {"mode": mode}
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (None, None),
+        ("x", "x"),
+        (Colour.RED, "red"),
+        (b"\xff\xfe", "__4="),
+        (datetime(2025, 1, 1, tzinfo=UTC), "2025-01-01T00:00:00+00:00"),
+        (Point(1, Pair([b"a"])), {"x": 1, "label": {"left": ["YQ=="]}}),
+        ((1, {2}), [1, [2]]),
+        (Model(), {"mode": "json"}),
+    ],
+)
+def test_results_become_plain_data(value: Any, plain: Any) -> None:
+    assert serialize_tool_result(value) == plain
+    json.dumps(plain)
+
+
+def test_other_objects_are_left_as_they_are() -> None:
+    thing = object()
+
+    assert serialize_tool_result([thing]) == [thing]
+
+
+def test_text_is_json_and_capped() -> None:
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    long = tool_result_text({"a": "x" * 100_000, "z": "end"})
+
+    assert tool_result_text("text") == "text"
+    assert tool_result_text({"a": "ü"}) == '{"a": "ü"}'
+    assert tool_result_text(cycle).startswith("Error: ")
+    assert tool_result_text({(1, 2): 3}) == "{(1, 2): 3}"
+    assert len(long) == 50_000
+    assert long.startswith('{"a": "x')
+    assert long.endswith('"end"}')
+
+
+@pytest.mark.parametrize(
+    ("value", "failed"),
+    [
+        ({"ok": False}, True),
+        ({"ok": True}, False),
+        ("ERROR: no", True),
+        ("Error executing x: y", True),
+        ("Invalid arguments for x: y", True),
+        ("unknown tool: x", True),
+        ("errors are fine", False),
+        (None, False),
+    ],
+)
+def test_failed_outputs_are_recognised(value: Any, failed: bool) -> None:
+    assert is_failed_tool_output(value) is failed
+
+
+def test_events_show_no_file_content() -> None:
+    args = {"content": "äb", "filename": "f"}
+
+    assert redact_tool_call_args("band_send_room_file", args) == {
+        "content": "<3 byte file content>",
+        "filename": "f",
+    }
+    assert redact_tool_call_args("band_send_message", args) == args
+    assert image_block_placeholder(2) == "<2 image content block(s)>"
+    assert is_mcp_content_result({"content": []})
+    assert not is_mcp_content_result({"content": "x"})
+
+
+def test_usage_is_one_event() -> None:
+    content, metadata = usage_event(TurnUsage(1200, 34))
+
+    assert content == "Tokens used: 1,200 in, 34 out"
+    assert metadata["band_usage"]["output_tokens"] == 34
+    assert is_usage_event(metadata)
+    assert not is_usage_event(None)
