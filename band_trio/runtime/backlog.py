@@ -120,7 +120,7 @@ class Backlog:
 
     def next_due(self) -> float:
         """Return when a message that was set aside or refused may run again."""
-        return self._intake.ids.next_due()
+        return self._intake.ids.next_due(self._intake.read_at)
 
     def take_due(self) -> ChatMessage | None:
         """Return the held message if its time has come and its last mark is final."""
@@ -144,7 +144,7 @@ class Backlog:
         return True
 
     def _set_aside(self, message: ChatMessage, due: float, spent: int) -> None:
-        self._intake.ids.put(message.id, KnownMessage(Known.SET_ASIDE, until=due, spent=spent))
+        self._intake.note(message.id, KnownMessage(Known.SET_ASIDE, until=due, spent=spent))
 
     def _hold(self, message: ChatMessage, cause: Cause, wait: float, spent: int) -> None:
         now = trio.current_time()
@@ -189,10 +189,10 @@ class Backlog:
             case ClaimResult.STOPPED:
                 self.resume = message
             case ClaimResult.GONE:
-                self._intake.ids.put(message.id, KnownMessage(Known.RECENT))
+                self._intake.note(message.id, KnownMessage(Known.RECENT))
             case ClaimResult.REFUSED:
                 until = now + self._session.refused_recheck_seconds
-                self._intake.ids.put(message.id, KnownMessage(Known.REFUSED, until=until))
+                self._intake.note(message.id, KnownMessage(Known.REFUSED, until=until))
             case _:
                 session = self._session
                 wait = half_jitter(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -79,9 +80,10 @@ class IdTable:
         self.forget(message_id)
         entries = self._kinds.setdefault(entry.state, {})
         entries[message_id] = entry
-        if len(entries) > _CAPACITY[entry.state]:
-            oldest = next(iter(entries))
-            if keep is None or entries[oldest].inserted_at != keep:
+        surplus = len(entries) - _CAPACITY[entry.state]
+        if surplus > 0:
+            old = (id_ for id_, e in entries.items() if keep is None or e.inserted_at != keep)
+            for oldest in list(islice(old, surplus)):
                 del entries[oldest]
 
     def forget(self, message_id: str) -> None:
@@ -93,11 +95,15 @@ class IdTable:
         """Return how many ids are of a kind."""
         return len(self._kinds.get(state, ()))
 
-    def next_due(self) -> float:
-        """Return when the first waiting message may run again; infinite if none waits."""
+    def next_due(self, after: float) -> float:
+        """Return the first time later than *after* at which a waiting message may run again.
+
+        Infinite if there is none. What was due before has been looked for by the read that began
+        at *after*: if it is still here, the platform does not list it any more.
+        """
         waiting = (Known.SET_ASIDE, Known.REFUSED)
         times = [e.until for kind in waiting for e in self._kinds.get(kind, {}).values()]
-        return min(times, default=math.inf)
+        return min((time for time in times if time > after), default=math.inf)
 
     def recheck_refused(self) -> None:
         """Let refused messages be asked for again: a new epoch may have changed the answer."""
@@ -115,6 +121,8 @@ class Intake:
     dirty: Dirty = attrs.field(default=Dirty.SPECULATIVE, init=False)
     watermark: datetime | None = attrs.field(default=None, init=False)
     """Greatest inserted_at that was processed or given up here."""
+    read_at: float = attrs.field(default=-math.inf, init=False)
+    """When the last pass over the list began, in trio's time."""
     _send: trio.MemorySendChannel[ChatMessage] = attrs.field(init=False)
     _receive: trio.MemoryReceiveChannel[ChatMessage] = attrs.field(init=False)
 
@@ -149,6 +157,15 @@ class Intake:
             dropped = True
         return dropped
 
+    def drop_stale(self) -> None:
+        """Throw away hints that could do no more than ask for the read that is due now."""
+        waiting = []
+        while (hint := self.take()) is not None:
+            waiting.append(hint)
+        for hint in waiting:
+            if self.watermark is None or self.follows(hint):
+                self._send.send_nowait(hint)  # it was in there a moment ago, so there is room
+
     def mark(self, cause: Dirty) -> None:
         """Ask for a read of the list; asking often causes one more pass."""
         self.dirty = max(self.dirty, cause)
@@ -157,6 +174,7 @@ class Intake:
     def clear(self) -> Dirty:
         """Begin a pass: return the cause and clear the flag."""
         cause, self.dirty = self.dirty, Dirty.CLEAN
+        self.read_at = trio.current_time()
         return cause
 
     def done(self, message: ChatMessage, state: Known) -> None:
@@ -164,7 +182,11 @@ class Intake:
         when = message.inserted_at
         if when is not None and (self.watermark is None or when > self.watermark):
             self.watermark = when
-        self.ids.put(message.id, KnownMessage(state, inserted_at=when), keep=self.watermark)
+        self.note(message.id, KnownMessage(state, inserted_at=when))
+
+    def note(self, message_id: str, entry: KnownMessage) -> None:
+        """Note what is known of a message; those at the watermark's instant are not forgotten."""
+        self.ids.put(message_id, entry, keep=self.watermark)
 
     def follows(self, hint: ChatMessage) -> bool:
         """Tell whether a hint may be run without a read as far as time stamps tell.
