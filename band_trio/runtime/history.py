@@ -27,49 +27,60 @@ class HistoryWalk:
 
     size: int
     """Newest items to keep."""
-    _window: deque[ChatMessage] = attrs.field(init=False)
+    _newest: deque[ChatMessage] = attrs.field(init=False)
+    """The last rows that were read: the answer if the trigger comes next."""
+    _earlier: deque[ChatMessage] = attrs.field(init=False)
+    """The last rows that by their time come before the trigger: the answer if it never comes."""
     _cursor: str | None = attrs.field(default=None, init=False)
     _of_page: set[str] = attrs.field(factory=set, init=False)
-    """Ids of the cursor's page that are in the window already."""
-    _loaded_for: str | None = attrs.field(default=None, init=False)
-    _result: list[ChatMessage] = attrs.field(factory=list, init=False)
+    """Ids of the cursor's page that have been read already."""
+    _trigger: ChatMessage | None = attrs.field(default=None, init=False)
+    _result: list[ChatMessage] | None = attrs.field(default=None, init=False)
+    """What was found for the trigger."""
 
     def __attrs_post_init__(self) -> None:
-        self._window = deque(maxlen=self.size)
+        self._restart()
 
     async def before(self, trigger: ChatMessage, read: ReadPage) -> list[ChatMessage]:
         """Return at most *size* items strictly before *trigger*, oldest first.
 
         Errors of *read* come out; the next call goes on from the page that failed.
         """
-        if self._loaded_for == trigger.id:
-            return self._result
-        # Rows that by their time belong behind the trigger: kept only if the trigger follows.
-        behind: deque[ChatMessage] = deque(maxlen=self.size)
-        while True:
+        self._turn_to(trigger)
+        while self._result is None:
             page = await read(self._cursor)
-            found = self._take(page, trigger, behind)
-            if found or page.next_cursor is None or page.next_cursor == self._cursor:
-                break
-            self._cursor, self._of_page = page.next_cursor, set()
-        self._result = [*self._window, *behind][-self.size :] if found else list(self._window)
-        self._loaded_for = trigger.id
+            if self._take(page, trigger):
+                self._result = list(self._newest)
+            elif page.next_cursor is None or page.next_cursor == self._cursor:
+                self._result = list(self._earlier)
+            else:
+                self._cursor, self._of_page = page.next_cursor, set()
         return self._result
 
-    def _take(
-        self, page: Page[ChatMessage], trigger: ChatMessage, behind: deque[ChatMessage]
-    ) -> bool:
-        """Move a page's rows into the window; tell whether the trigger was met."""
+    def _turn_to(self, trigger: ChatMessage) -> None:
+        """Go on from where the last load ended, or from the beginning if that is too far on."""
+        if self._trigger is not None and self._trigger.id == trigger.id:
+            return
+        if any(row.id == trigger.id or _place(row) >= _place(trigger) for row in self._newest):
+            self._restart()
+        self._trigger, self._result = trigger, None
+        self._earlier = deque(self._newest, maxlen=self.size)
+
+    def _restart(self) -> None:
+        self._newest, self._earlier = deque(maxlen=self.size), deque(maxlen=self.size)
+        self._cursor, self._of_page = None, set()
+
+    def _take(self, page: Page[ChatMessage], trigger: ChatMessage) -> bool:
+        """Read a page's rows up to the trigger; tell whether it was met."""
         for row in page.items:
             if row.id == trigger.id:
                 return True
             if row.id in self._of_page:
                 continue
-            if _place(row) >= _place(trigger):
-                behind.append(row)
-            else:
-                self._of_page.add(row.id)
-                self._window.append(row)
+            self._of_page.add(row.id)
+            self._newest.append(row)
+            if _place(row) < _place(trigger):
+                self._earlier.append(row)
         return False
 
 
