@@ -33,7 +33,10 @@ class WorkingIndicator:
     _on_stopped: Callable[[], None]
     """Told when the platform answers `false` to `true`: the agent is stopped in this room."""
     _waiting: deque[bool] = attrs.field(factory=deque, init=False)
-    """Reports to send. At most `false, true`: a refresh that finds one waiting is left out."""
+    """Reports to send. At most `false, true`: a refresh that finds one waiting is left out, and
+    a `true` that was not sent before its turn ended is taken back."""
+    _latest: bool = attrs.field(default=False, init=False)
+    """The last report that was sent or is being sent."""
     _sending: bool = attrs.field(default=False, init=False)
     _failing: bool = attrs.field(default=False, init=False)
     _idle: trio.Event | None = attrs.field(default=None, init=False)
@@ -60,17 +63,23 @@ class WorkingIndicator:
             await self._idle.wait()
 
     def _report(self, *, working: bool, nursery: trio.Nursery) -> None:
-        if working and self._waiting and self._waiting[-1]:
-            return
-        self._waiting.append(working)
-        if not self._sending:
+        last = self._waiting[-1] if self._waiting else self._latest
+        if self._waiting and last:
+            if working:
+                return
+            self._waiting.pop()
+            last = self._waiting[-1] if self._waiting else self._latest
+        if working or last:
+            self._waiting.append(working)
+        if self._waiting and not self._sending:
             self._sending = True
             nursery.start_soon(self._send, name=f"working indicator of {self._room_id}")
 
     async def _send(self) -> None:
         try:
             while self._waiting:
-                await self._send_one(self._waiting.popleft())
+                self._latest = self._waiting.popleft()
+                await self._send_one(self._latest)
         finally:
             self._sending = False
             if self._idle is not None:
