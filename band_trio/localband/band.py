@@ -288,6 +288,7 @@ async def _on_loopback(
             "ws_url": f"ws://127.0.0.1:{socket_port}{SOCKET_PATH}",
         }
         await _say_goodbye(hub)
+        relay.sever_all()
 
 
 async def _say_goodbye(hub: Hub) -> None:

@@ -83,7 +83,7 @@ class MemoryTransport(httpx.AsyncBaseTransport):
         """
         exchange = _Exchange(await request.aread())
         try:
-            self.nursery.start_soon(self.app, _scope(request), exchange.receive, exchange.send)
+            self.nursery.start_soon(self._run, _scope(request), exchange)
         except RuntimeError:
             raise httpx.ConnectError("the platform is stopped", request=request) from None
         patience = request.extensions.get("timeout", {}).get("read")
@@ -103,6 +103,13 @@ class MemoryTransport(httpx.AsyncBaseTransport):
             content=b"".join(exchange.chunks),
             request=request,
         )
+
+    async def _run(self, scope: Scope, exchange: _Exchange) -> None:
+        try:
+            await self.app(scope, exchange.receive, exchange.send)
+        finally:
+            # Also when the platform is closed in the middle: the client must not wait for ever.
+            exchange.done.set()
 
 
 def _scope(request: httpx.Request) -> Scope:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -29,11 +30,12 @@ class _Link:
     silent: bool = False
 
     def sever(self, how: Cut) -> None:
-        if how is Cut.RST:
-            self.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.near.socket.close()
-        else:
-            self.near.socket.shutdown(trio.socket.SHUT_RDWR)
+        with suppress(OSError):  # the client is gone already: nothing is left to be cut
+            if how is Cut.RST:
+                self.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.near.socket.close()
+            else:
+                self.near.socket.shutdown(trio.socket.SHUT_RDWR)
         self.far.socket.close()
 
 
@@ -60,6 +62,11 @@ class Relay:
         if link is not None:
             link.sever(how)
         return link is not None
+
+    def sever_all(self) -> None:
+        """Cut every connection; a server that still writes to a deaf client can go on."""
+        for link in list(self._links.values()):
+            link.sever(Cut.FIN)
 
     def silence(self, port: int) -> None:
         """Lose all bytes of that connection from now on."""

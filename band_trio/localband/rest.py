@@ -31,22 +31,30 @@ _JSON: Final = (b"content-type", b"application/json")
 
 def make_app(world: World, faults: Faults, socket: ASGIApp) -> ASGIApp:
     """Build the application: all REST routes, and *socket* for everything that is an upgrade."""
-    by_path: dict[str, dict[str, Route]] = {}
-    for route in (*agent_api.ROUTES, *user_api.ROUTES):
-        by_path.setdefault(route.path, {})[route.method] = route
-    rest = Router(
-        [PathRoute(path, Endpoint(world, faults, methods)) for path, methods in by_path.items()],
-        redirect_slashes=False,
-        default=Endpoint(world, faults, {}),
-    )
+    agents = _router(world, faults, agent_api.ROUTES)
+    persons = _router(world, faults, user_api.ROUTES)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await socket(scope, receive, send)
+        elif scope.get("path", "").startswith("/api/v1/agent/"):
+            await agents(scope, receive, send)
         else:
-            await rest(scope, receive, send)
+            await persons(scope, receive, send)
 
     return app
+
+
+def _router(world: World, faults: Faults, routes: Iterable[Route]) -> Router:
+    """Build a router whose misses are answered like everything else, as JSON."""
+    by_path: dict[str, dict[str, Route]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, {})[route.method] = route
+    return Router(
+        [PathRoute(path, Endpoint(world, faults, methods)) for path, methods in by_path.items()],
+        redirect_slashes=False,
+        default=Endpoint(world, faults, {}),
+    )
 
 
 @attrs.define(eq=False)

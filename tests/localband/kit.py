@@ -14,6 +14,7 @@ import trio_websocket
 
 from band_trio.config import AgentConfig
 from band_trio.localband import LocalAgent, LocalBand
+from band_trio.nurseries import hide_nursery
 from band_trio.protocol import codec
 
 
@@ -89,7 +90,10 @@ class Socket:
         return str(self.refs)
 
     async def send(self, *parts: Any) -> None:
-        await self.ws.send_message(codec.dumps(list(parts)).decode())
+        try:
+            await self.ws.send_message(codec.dumps(list(parts)).decode())
+        except trio_websocket.ConnectionClosed as closed:
+            raise Gone(closed.reason.code if closed.reason else 0) from None
 
     async def receive(self) -> list[Any]:
         try:
@@ -128,24 +132,22 @@ async def open_socket(
         assert parts.port is not None
         stream = await trio.open_tcp_stream("127.0.0.1", parts.port)
     try:
-        async with trio.open_nursery() as nursery:
-            with trio.fail_after(5):
-                ws = await trio_websocket.wrap_client_stream(
-                    nursery,
-                    stream,  # type: ignore[arg-type]  # any byte stream will do
-                    parts.netloc,
-                    f"{parts.path}?{query}",
-                    message_queue_size=4096,
-                    max_message_size=2**22,
-                    extra_headers=[(b"x-api-key", key.encode())],
-                )
-            yield Socket(ws, stream)
-            nursery.cancel_scope.cancel(reason="the test is done")
-    except BaseExceptionGroup as group:
-        for leaf in group.exceptions:
-            if isinstance(leaf, trio_websocket.ConnectionRejected):
-                headers = {k.decode(): v.decode() for k, v in leaf.headers or ()}
-                raise Refused(leaf.status_code, headers, leaf.body or b"") from None
-        raise
+        with hide_nursery("open_socket"):
+            async with trio.open_nursery() as nursery:
+                with trio.fail_after(5):
+                    ws = await trio_websocket.wrap_client_stream(
+                        nursery,
+                        stream,  # type: ignore[arg-type]  # any byte stream will do
+                        parts.netloc,
+                        f"{parts.path}?{query}",
+                        message_queue_size=4096,
+                        max_message_size=2**22,
+                        extra_headers=[(b"x-api-key", key.encode())],
+                    )
+                yield Socket(ws, stream)
+                nursery.cancel_scope.cancel(reason="the test is done")
+    except trio_websocket.ConnectionRejected as no:
+        headers = {k.decode(): v.decode() for k, v in no.headers or ()}
+        raise Refused(no.status_code, headers, no.body or b"") from None
     finally:
         await trio.aclose_forcefully(stream)
