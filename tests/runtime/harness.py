@@ -19,6 +19,9 @@ from band_trio.types import AgentToolsProtocol, HistoryProvider
 
 E = TypeVar("E", bound=TraceEvent)
 
+PATIENCE = 5000.0
+"""Virtual seconds after which a test has waited in vain."""
+
 
 @attrs.frozen
 class Call:
@@ -169,9 +172,10 @@ class Stage:
 
     async def settled(self, *message_ids: str, state: str = "processed") -> None:
         """Wait until the platform has all these messages in a state."""
-        await self.band.until(
-            lambda: all(self.band.state(each, self.account) == state for each in message_ids)
-        )
+        with trio.fail_after(PATIENCE):
+            await self.band.until(
+                lambda: all(self.band.state(each, self.account) == state for each in message_ids)
+            )
 
 
 @asynccontextmanager

@@ -1,0 +1,299 @@
+"""Order against the backlog, overflow, polls, the bucket of speculative reads, and reconnects."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from band_trio import SessionConfig
+from band_trio.trace import Claimed, GivenUp, Marked, Posted, Read, Recorded, Started
+from tests.runtime.harness import Call, Stage, reply, stage
+
+
+async def decline(call: Call) -> None:
+    await call.tools.no_reply()
+
+
+def started(here: Stage) -> list[str]:
+    return [event.message_id for event in here.seen(Started)]
+
+
+async def test_g04_g05_the_backlog_of_a_downtime_runs_before_what_is_pushed_meanwhile(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        backlog = [await here.say(room, f"old {n}") for n in range(250)]
+
+        async def slow(call: Call) -> None:
+            await trio.sleep(0.1)
+            await reply(call)
+
+        here.adapter.behaviour = slow
+        async with here.running():
+            await here.adapter.until_running()
+            live = [await here.say(room, f"new {n}") for n in range(5)]
+            await here.settled(*backlog, *live)
+
+        assert started(here) == [*backlog, *live]
+
+
+async def test_g04_g05_a_push_that_overtakes_its_predecessors_waits_for_them_on_a_dirty_room(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await trio.sleep(1)
+            here.band.faults.suppress(event="message_created", times=2)
+            messages = [await here.say(room, f"m{n}") for n in range(3)]
+            await here.settled(*messages)
+
+        assert started(here) == messages  # the third push finds a room without a watermark
+
+
+async def test_g30_a_burst_beyond_every_bound_loses_nothing_and_keeps_its_order(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+
+        async def long_at_first(call: Call) -> None:
+            if call.text == "m0":
+                await trio.sleep(60)
+
+            await call.tools.no_reply()
+
+        here.adapter.behaviour = long_at_first
+        async with here.running(SessionConfig(room_hints=4)):
+            messages = [await here.say(room, "m0")]
+            await here.adapter.until_running()
+            messages += [await here.say(room, f"m{n}") for n in range(1, 300)]
+            other = await here.room()
+            await trio.sleep(1)
+            await here.settled(await here.say(other, "elsewhere"))
+            await here.settled(*messages)
+
+        assert [call.msg.id for call in here.adapter.calls if call.room_id == room] == messages
+
+
+async def test_g26_a_message_whose_push_never_comes_is_found_by_the_poll(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(SessionConfig(idle_resync_seconds=30, idle_resync_max_seconds=90)):
+            await here.settled(await here.say(room, "first"))
+            await trio.sleep(400)
+            here.band.faults.suppress(event="message_created", times=None)
+            began = trio.current_time()
+            await here.settled(await here.say(room, "unheard"))
+
+        assert trio.current_time() - began <= 91
+
+
+async def test_g31_many_requests_for_a_read_cause_one_more_pass(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await trio.sleep(5)
+            here.band.faults.delay(10, route="next", times=1)
+            here.band.faults.duplicate(50, event="message_created")
+            before = len([e for e in here.seen(Read) if e.room_id == room])
+            message = await here.say(room, "many")
+            await trio.sleep(30)
+            reads = [e.kind for e in here.seen(Read) if e.room_id == room][before:]
+
+        assert here.band.state(message, here.account) == "processed"
+        assert reads.count("next") <= 2
+        assert reads.count("messages") <= 2
+        assert started(here) == [message]
+
+
+async def test_g32_speculative_reads_stay_within_the_rate_and_are_spread(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        rooms = [await here.room() for _ in range(100)]
+        async with here.running(resync_rate=10, resync_burst=5):
+            await trio.sleep(60)
+            mark = trio.current_time()
+            here.band.cut(here.account)
+            await trio.sleep(60)
+
+        reads = [when for when, e in here.trace if isinstance(e, Read) and e.kind == "next"]
+        assert len({e.room_id for _, e in here.trace if isinstance(e, Read)}) >= len(rooms)
+        for since in (0.0, mark):
+            for begin in range(int(since), int(since) + 50):
+                within = [when for when in reads if begin <= when < begin + 1]
+                assert len(within) <= 10 + 5 + 1
+
+
+async def test_g25_after_a_reconnect_each_room_reads_its_list(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        rooms = {await here.room() for _ in range(5)}
+        async with here.running():
+            await trio.sleep(5)
+            here.band.faults.suppress(event="message_created", times=None)
+            here.band.faults.refuse(500, route="next", times=3)
+            here.band.cut(here.account)
+            cut = trio.current_time()
+            messages = [await here.say(room, "missed") for room in sorted(rooms)]
+            await here.settled(*messages)
+
+            assert trio.current_time() - cut < 20
+        read = {e.room_id for when, e in here.trace if when > cut and isinstance(e, Read)}
+        assert read >= rooms
+
+
+async def test_g33_after_a_reconnect_the_next_turn_sees_the_platforms_roster(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        b, c = here.band.register_agent("Bee"), here.band.register_agent("Cee")
+        await here.band.user.add(room, c)
+        async with here.running():
+            await here.settled(await here.say(room, "before"))
+            here.band.faults.suppress(event="participant_added", times=None)
+            here.band.faults.suppress(event="participant_removed", times=None)
+            here.band.cut(here.account)
+            await here.band.user.add(room, b)
+            await here.band.user.remove(room, c)
+            await trio.sleep(10)
+            await here.settled(await here.say(room, "after"))
+
+        text = here.adapter.calls[-1].participants_msg
+        assert text is not None
+        assert "Bee" in text
+        assert "Cee" not in text
+
+
+async def test_g33_a_roster_that_cannot_be_read_is_read_for_the_next_turn(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(decline) as here:
+        room = await here.room()
+        async with here.running():
+            broken = here.band.faults.refuse(500, route="participants", times=None)
+            began = trio.current_time()
+            await here.settled(await here.say(room, "blind"))
+            assert trio.current_time() - began < 6
+            broken.lift()
+            await here.settled(await here.say(room, "seeing"))
+
+        assert [call.participants_msg is None for call in here.adapter.calls] == [True, False]
+
+
+async def test_g07_participant_events_take_effect_in_order_and_before_later_messages(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        b = here.band.register_agent("Bee")
+        async with here.running():
+            await here.settled(await here.say(room, "m1"))
+            await trio.sleep(1)
+            await here.band.user.add(room, b)
+            await here.band.user.remove(room, b)
+            await here.band.user.add(room, b)
+            await here.settled(await here.say(room, "m2"))
+            await here.band.user.remove(room, b)
+            await here.settled(await here.say(room, "m3"))
+
+        texts = [call.participants_msg or "" for call in here.adapter.calls]
+        assert ["Bee" in text for text in texts] == [False, True, False]
+
+
+async def test_g16_g12_one_turn_sends_marks_of_one_verdict_only(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+
+        @here.adapter.on("bad")
+        async def fail(call: Call) -> None:
+            raise ValueError
+
+        async with here.running():
+            for fault in (here.band.faults.refuse, here.band.faults.drop_after_commit):
+                fault(500, route="processed", times=2)
+                fault(503, route="failed", times=2)
+                good, bad = await here.say(room, "good"), await here.say(room, "bad")
+                await here.settled(good)
+                await here.settled(bad, state="failed")
+                await trio.sleep(60)
+
+        kinds: dict[str, set[str]] = {}
+        for mark in here.seen(Marked):
+            kinds.setdefault(mark.message_id, set()).add(mark.kind)
+        assert all(len(seen) == 1 for seen in kinds.values())
+        assert [mark.result for mark in here.seen(Marked)].count("rejected") == 2
+
+
+async def test_g20_no_claim_stays_open_but_by_release(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            here.band.faults.cut_request(route="processing", times=1)
+            here.band.faults.drop_after_commit(500, route="processing", times=1)
+            messages = [await here.say(room, f"m{n}") for n in range(3)]
+            await here.settled(*messages)
+
+        claimed = [e.message_id for e in here.seen(Claimed) if e.answer == "claimed"]
+        assert claimed == [e.message_id for e in here.seen(Recorded)] == messages
+
+
+async def test_g22_a_busy_room_evicts_nothing_of_another(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(decline) as here:
+        quiet, busy = await here.room(), await here.room()
+
+        async with here.running():
+            copies = here.band.faults.hold(event="message_created", room=quiet)
+            kept = await here.say(quiet, "kept")
+            copies.release()
+            await here.settled(kept)
+            again = here.band.faults.duplicate(2, event="message_created", room=quiet, times=None)
+            messages = [await here.say(busy, f"m{n}") for n in range(400)]
+            await here.settled(*messages)
+            await here.settled(await here.say(quiet, "last"))
+            again.lift()
+            await trio.sleep(200)
+
+        assert [call.text for call in here.adapter.calls if call.room_id == quiet] == [
+            "kept",
+            "last",
+        ]
+
+
+@pytest.mark.parametrize("answer_lost", [False, True])
+async def test_g37_a_given_up_message_is_reported_once(
+    answer_lost: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+
+        async def fail(call: Call) -> None:
+            raise ValueError
+
+        here.adapter.behaviour = fail
+        async with here.running(SessionConfig(max_message_retries=2)):
+            if answer_lost:
+                here.band.faults.drop_after_commit(500, route="post_event", times=None)
+                here.band.faults.drop_after_commit(500, route="failed", times=3)
+            await here.say(room, "bad")
+            await trio.sleep(300)
+
+        rows = await here.band.user.messages(room)
+        assert [row["message_type"] for row in rows].count("error") == 1
+        assert len(here.seen(GivenUp)) == 1
+        assert len([e for e in here.seen(Posted) if e.kind == "error"]) == 1
