@@ -16,6 +16,7 @@ from band_trio.backoff import half_jitter
 from band_trio.errors import BandError
 from band_trio.protocol.rest import ChatMessage, Page
 from band_trio.runtime.history import HistoryWalk
+from band_trio.runtime.lifecycle import MARKS
 from band_trio.runtime.room_context import TurnContext
 from band_trio.runtime.roster import Roster
 from band_trio.runtime.services import RoomServices
@@ -84,13 +85,9 @@ class Briefing:
             name = "on_participant_added" if change.added else "on_participant_removed"
             hook = getattr(services.callbacks, name)
             if hook is not None:
-                deadline = services.lifecycle.within(
-                    services.session.hook_seconds, services.lifecycle.hooks_deadline
-                )
+                bound = services.lifecycle.shield(services.session.hook_seconds, MARKS)
                 args = (self._room_id, dict(change.person))
-                services.problems.note(
-                    await services.hooks.guard(name, hook, args, deadline=deadline)
-                )
+                services.problems.note(await services.hooks.guard(name, hook, args, bound=bound))
 
     # ------------------------------------------------------------------ one turn
 

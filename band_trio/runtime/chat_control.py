@@ -18,6 +18,7 @@ from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.backlog import Backlog
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.intake import Intake, Known, KnownMessage
+from band_trio.runtime.lifecycle import MARKS
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.settlement import Fate, Record
 from band_trio.tools.agent_tools import AgentTools
@@ -91,8 +92,8 @@ class ChatControls:
         async def ask() -> None:
             answers.append(bool(await hook(msg, tools)))
 
-        deadline = services.lifecycle.within(services.session.hook_seconds, services.lifecycle.end)
-        problem = await services.hooks.guard("try_handle_control", ask, (), deadline=deadline)
+        bound = services.lifecycle.shield(services.session.hook_seconds, MARKS)
+        problem = await services.hooks.guard("try_handle_control", ask, (), bound=bound)
         services.problems.note(problem)
         ledger.close()
         if not any(answers):

@@ -28,7 +28,7 @@ from band_trio.runtime.cycle import Cycle, CycleEnd
 from band_trio.runtime.drain import Drain
 from band_trio.runtime.intake import Dirty, Intake, Known
 from band_trio.runtime.interrupts import InterruptHooks
-from band_trio.runtime.lifecycle import End
+from band_trio.runtime.lifecycle import HOOKS, MARKS, End
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.turn import ActiveTurn
 from band_trio.runtime.turn_listener import RoomTurnListener
@@ -322,8 +322,10 @@ class ExecutionContext:
             return
         turn = self._open_turn(message)
         self._turn = turn
-        end = await self._cycle.run(turn, spent=self._backlog.spent(message))
-        self._tally(turn)
+        try:
+            end = await self._cycle.run(turn, spent=self._backlog.spent(message))
+        finally:
+            self._tally(turn)
         if self._ending is None or end.record is not None:
             self._backlog.after(message, end)
         self._note_platform_state(end)
@@ -371,15 +373,15 @@ class ExecutionContext:
 
     async def _finish(self) -> None:
         services, lifecycle = self._services, self._services.lifecycle
-        deadline = lifecycle.within(services.session.hook_seconds, lifecycle.hooks_deadline)
+        seconds = services.session.hook_seconds
         if self._ending is not End.LEFT:
-            with trio.move_on_at(deadline, shield=True):
+            with lifecycle.shield(seconds, MARKS):
                 await self._indicator.flush()
         problem = await services.hooks.guard(
             f"on_cleanup of room {self.room_id}",
             services.adapter.adapter.on_cleanup,
             (self.room_id,),
-            deadline=deadline,
+            bound=lifecycle.shield(seconds, HOOKS),
         )
         services.problems.note(problem)
         services.tracer(CleanedUp(self.room_id))

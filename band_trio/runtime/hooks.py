@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import attrs
@@ -56,14 +57,19 @@ class Hooks:
         return await result if isinstance(result, Awaitable) else result
 
     async def guard(
-        self, name: str, fn: Callable[..., Any], args: Sequence[Any], *, deadline: float
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        *,
+        bound: AbstractContextManager[trio.CancelScope],
     ) -> str | None:
         """Call a hook whose failure must not matter; return what went wrong, or None.
 
-        Ends at *deadline* (trio's time), even in a scope that is cancelled already.
+        *bound* ends it; a shield also keeps it going in a scope that is cancelled already.
         """
         try:
-            with trio.move_on_at(deadline, shield=True) as scope:
+            with bound as scope:
                 await self.call(fn, *args)
         except BaseException as exc:
             if ends_program(exc) or is_cancellation(exc):

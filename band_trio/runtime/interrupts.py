@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 import trio
 
+from band_trio.runtime.lifecycle import HOOKS
 from band_trio.runtime.services import RoomServices
 
 
@@ -34,12 +35,10 @@ class InterruptHooks:
 
     async def _call(self, hook: Callable[[str, str], Awaitable[None]], mode: str) -> None:
         services = self._services
-        deadline = services.lifecycle.within(
-            services.session.control_hook_seconds, services.lifecycle.hooks_deadline
-        )
+        bound = services.lifecycle.shield(services.session.control_hook_seconds, HOOKS)
         try:
             problem = await services.hooks.guard(
-                "on_interrupt", hook, (self._room_id, mode), deadline=deadline
+                "on_interrupt", hook, (self._room_id, mode), bound=bound
             )
             services.problems.note(problem)
         finally:

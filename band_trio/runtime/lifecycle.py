@@ -6,7 +6,6 @@ synchronous and may be called from any task of the run.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -29,10 +28,16 @@ class End(StrEnum):
     TIMEOUT = "timeout"
 
 
-_HOOK_SHARE: Final = 0.6
-"""Part of the overhead that the clean-up of rooms may take; the rest is for what comes after."""
-_CLOSE_SHARE: Final = 0.85
-"""Part of the overhead after which only the socket and the lock are still to be closed."""
+# Parts of the overhead, counted from the end of the grace. Each step of the end has a deadline of
+# its own, so that one that hangs leaves the next ones their time.
+MARKS: Final = 0.35
+"""By then a room must have made its last try of a mark and sent its last working report."""
+HOOKS: Final = 0.6
+"""By then `on_cleanup` of all rooms must have ended."""
+ROOMS: Final = 0.65
+"""By then all rooms must have ended; one that has not is named. Also the end of the outbox."""
+ADAPTER: Final = 0.85
+"""By then the adapter must be cleaned up; the rest is for the socket and the lock."""
 
 
 class StartAborted(Exception):
@@ -55,6 +60,8 @@ class Lifecycle:
     """Around everything; `stop` sets the deadline that ends the run whatever still hangs."""
     _step: trio.CancelScope | None = attrs.field(default=None, init=False)
     """Around the step of the start that is under way."""
+    _shields: dict[trio.CancelScope, float] = attrs.field(factory=dict, init=False)
+    """Steps that are shielded now, with their part of the overhead."""
     turns_finished: int = attrs.field(default=0, init=False)
     """Turns that ended by themselves while the run was ending."""
     turns_cancelled: int = attrs.field(default=0, init=False)
@@ -76,20 +83,9 @@ class Lifecycle:
         """End of the grace, in trio's time; infinite while the run goes on."""
         return self.grace.deadline
 
-    @property
-    def hooks_deadline(self) -> float:
-        """When the clean-up hooks of rooms must have ended."""
-        return self.deadline + self.overhead * _HOOK_SHARE
-
-    @property
-    def close_deadline(self) -> float:
-        """When everything but the socket, the client and the lock must have ended."""
-        return self.deadline + self.overhead * _CLOSE_SHARE
-
-    @property
-    def end(self) -> float:
-        """When the run must be over."""
-        return self.deadline + self.overhead
+    def until(self, part: float) -> float:
+        """Return when a part of the overhead is over; infinite while the run goes on."""
+        return self.deadline + self.overhead * part
 
     def stop(self, grace: float) -> None:
         """Close admission now and end the run within *grace* seconds and the overhead.
@@ -97,7 +93,9 @@ class Lifecycle:
         A later call can only bring the deadline forward.
         """
         self.grace.deadline = min(self.deadline, trio.current_time() + max(0.0, grace))
-        self.whole.deadline = self.end
+        self.whole.deadline = self.until(1.0)
+        for shield, part in self._shields.items():
+            shield.deadline = min(shield.deadline, self.until(part))
         if not self._stopping.is_set():
             self._stopping.set()
             self.stopped_at = trio.current_time()
@@ -133,9 +131,20 @@ class Lifecycle:
         """Wait until somebody stops the run, or something fails it."""
         await self._stopping.wait()
 
-    def within(self, seconds: float, limit: float = math.inf) -> float:
-        """Return the deadline of a step that may take *seconds*, but not go beyond *limit*."""
-        return min(trio.current_time() + seconds, limit)
+    @contextmanager
+    def shield(self, seconds: float, part: float) -> Generator[trio.CancelScope]:
+        """Surround a step that has to be done even in a task that is being cancelled.
+
+        It gets *seconds*, but ends with its *part* of the overhead at the latest: a stop that
+        comes while it is under way brings its end forward.
+        """
+        deadline = min(trio.current_time() + seconds, self.until(part))
+        with trio.move_on_at(deadline, shield=True) as scope:
+            self._shields[scope] = part
+            try:
+                yield scope
+            finally:
+                del self._shields[scope]
 
 
 @attrs.frozen

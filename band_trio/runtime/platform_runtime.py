@@ -7,6 +7,7 @@ in exactly the reverse order: lock ⊃ REST ⊃ socket ⊃ adapter ⊃ outbox �
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
@@ -30,7 +31,7 @@ from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.health import Health, health_of
 from band_trio.runtime.hooks import Hooks, ends_program, is_cancellation
 from band_trio.runtime.instance_lock import instance_lock
-from band_trio.runtime.lifecycle import Lifecycle, ShutdownReport, StartAborted
+from band_trio.runtime.lifecycle import ROOMS, Lifecycle, ShutdownReport, StartAborted
 from band_trio.runtime.presence import RoomPresence
 from band_trio.runtime.resync import ResyncBucket
 from band_trio.runtime.services import Callbacks, Problems, RoomServices
@@ -151,10 +152,8 @@ class PlatformRuntime:
                     await port.adapter.on_started(me.name, me.description)
                 yield
             finally:
-                deadline = self.lifecycle.within(
-                    settings.session.hook_seconds, self.lifecycle.close_deadline
-                )
-                for problem in await port.clean_up(self._hooks, deadline):
+                seconds = settings.session.hook_seconds
+                for problem in await port.clean_up(self._hooks, self.lifecycle, seconds):
                     self._problems.note(problem)
                 nursery.cancel_scope.cancel(reason="the adapter has been cleaned up")
 
@@ -300,12 +299,12 @@ class PlatformRuntime:
         with life.grace:
             await presence.wait_empty()
         presence.cut_off()
-        with trio.move_on_at(life.hooks_deadline):
+        with life.shield(math.inf, ROOMS):
             await presence.wait_empty()
         for room_id in presence.unfinished():
             _log.error("room %s could not be ended; the run waits for its handler", room_id)
             self._problems.note(f"room {room_id} could not be ended")
-        with trio.move_on_at(life.close_deadline):
+        with life.shield(math.inf, ROOMS):
             await outbox.drain()
 
     def _report(self) -> ShutdownReport:

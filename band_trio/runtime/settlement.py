@@ -20,7 +20,7 @@ from band_trio.config import SessionConfig
 from band_trio.errors import BandConnectionError, BandError
 from band_trio.link.api import Answer
 from band_trio.link.rest import RestClient
-from band_trio.runtime.lifecycle import Lifecycle
+from band_trio.runtime.lifecycle import MARKS, Lifecycle
 from band_trio.trace import Marked, Posted, Tracer
 
 _log: Final = logging.getLogger(__name__)
@@ -172,11 +172,15 @@ class Outbox:
     async def settle(self, entry: Entry) -> None:
         """Make the first try for the room that waits; what is not final then is tried on here.
 
-        Not cut off by anything but its own deadline, `settle_seconds`.
+        Not cut off by anything but its own deadline, `settle_seconds`; while the run ends that
+        is earlier, so that clean-up keeps its time, and `drain` tries once more.
         """
-        deadline = self._lifecycle.within(self._session.settle_seconds, self._lifecycle.end)
-        with trio.move_on_at(deadline, shield=True):
+        with self._lifecycle.shield(self._session.settle_seconds, MARKS):
             await self._try(entry)
+        self.keep(entry)
+
+    def keep(self, entry: Entry) -> None:
+        """Try an entry again, for as long as it takes, without anybody waiting for it."""
         if self._open(entry) and self._nursery is not None:
             self._nursery.start_soon(self._persist, entry, name=f"settle {entry.record.message_id}")
 
@@ -213,10 +217,7 @@ class Outbox:
     async def _persist(self, entry: Entry) -> None:
         """Try an entry for as long as the process lives, with back-off and told waits."""
         while self._open(entry):
-            wait = half_jitter(
-                entry.tries - 1, self._session.settle_base_seconds, self._session.settle_cap_seconds
-            )
-            due = max(trio.current_time() + wait, entry.not_before)
+            due = max(trio.current_time() + self._wait(entry), entry.not_before)
             # A stopped room's entry waits for its play; the cap finds a play that was missed.
             with trio.move_on_at(due if not entry.stopped else due + self._stopped_wait()):
                 await entry.wake.wait()
@@ -226,6 +227,12 @@ class Outbox:
                 await self._try(entry)
             if not self._open(entry):
                 self.on_final(entry.record.room_id)
+
+    def _wait(self, entry: Entry) -> float:
+        if not entry.tries:
+            return 0.0
+        session = self._session
+        return half_jitter(entry.tries - 1, session.settle_base_seconds, session.settle_cap_seconds)
 
     def _stopped_wait(self) -> float:
         return self._session.stopped_resync_seconds or self._session.idle_resync_seconds

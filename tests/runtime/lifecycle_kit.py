@@ -76,12 +76,15 @@ class Ready:
 
 @attrs.define(eq=False)
 class CountedStream(trio.abc.Stream):
-    """Tells when it is closed."""
+    """Tells when it is closed, and the codes of the close frames that the client sends."""
 
     inner: trio.abc.Stream
     on_close: Callable[[], None]
+    close_codes: list[int]
 
     async def send_all(self, data: Any) -> None:
+        if data[0] == 0x88:  # a frame of its own: FIN, opcode 8; length, mask, masked code
+            self.close_codes.append((data[6] ^ data[2]) << 8 | (data[7] ^ data[3]))
         await self.inner.send_all(data)
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -101,6 +104,8 @@ class LifeStage(Stage):
 
     streams: int = 0
     """Byte streams that are open."""
+    close_codes: list[int] = attrs.field(factory=list)
+    """Of the close frames that the agent sent."""
     before: int = 0
     """Tasks that were alive before the run."""
 
@@ -123,7 +128,7 @@ class LifeStage(Stage):
         def closed() -> None:
             self.streams -= open_now.pop() if open_now else 0
 
-        return CountedStream(stream, closed)
+        return CountedStream(stream, closed, self.close_codes)
 
     async def assert_nothing_left(self) -> None:
         """Everything that a run opened is closed, and everything it started has ended."""

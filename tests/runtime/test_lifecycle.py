@@ -41,6 +41,7 @@ OVERHEAD = 2.0
 # ------------------------------------------------------------------ cut short
 
 
+@pytest.mark.slow
 @STRIKES
 async def test_g57_g58_a_start_that_is_cut_at_any_step_leaves_nothing(
     strike: Strike, autojump_clock: trio.testing.MockClock
