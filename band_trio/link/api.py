@@ -171,7 +171,8 @@ class Api:
             finished = True
         finally:
             if not finished:
-                await self._connections.discard(connection)
+                with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                    await connection.aclose()
         await self._connections.put_back(connection)
         return answer
 

@@ -42,16 +42,14 @@ class Connections(Generic[T]):
         return self._idle.pop()[1] if self._idle else self._make()
 
     async def put_back(self, connection: T) -> None:
-        """Keep a connection whose request has ended well."""
+        """Keep a connection whose request has ended well; one that has not is the caller's to
+        close."""
         now = trio.current_time()
         self._idle.append((now, connection))
         if self._idle[0][0] < now - IDLE_SECONDS:
-            await self.discard(self._idle.popleft()[1])
-
-    async def discard(self, connection: T) -> None:
-        """Close a connection, within its own bound, whatever happens to the caller."""
-        with trio.move_on_after(CLOSE_SECONDS, shield=True):
-            await connection.aclose()
+            oldest = self._idle.popleft()[1]
+            with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                await oldest.aclose()
 
     async def aclose(self) -> None:
         """Close what waits."""
