@@ -1,0 +1,185 @@
+"""The history walk against a naive model: newest N strictly before the trigger, in list order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from band_trio.errors import BandConnectionError
+from band_trio.protocol.rest import ChatMessage, Page
+from band_trio.runtime.history import HistoryWalk
+from tests.runtime.rows import row
+
+
+class Context:
+    """A room's context, oldest first, in pages by cursor; reads fail on demand."""
+
+    def __init__(self, rows: Sequence[ChatMessage], page: int) -> None:
+        self.rows = list(rows)
+        self.page = page
+        self.fails: list[bool] = []
+        self.reads: list[str | None] = []
+
+    async def read(self, cursor: str | None) -> Page[ChatMessage]:
+        await trio.lowlevel.checkpoint()
+        self.reads.append(cursor)
+        if self.fails and self.fails.pop(0):
+            raise BandConnectionError("cut")
+        start = int(cursor or 0)
+        end = start + self.page
+        return Page(self.rows[start:end], str(end) if end < len(self.rows) else None)
+
+
+def naive(rows: Sequence[ChatMessage], trigger: ChatMessage, size: int) -> list[str]:
+    """Return what a turn should see, from the whole list."""
+    ids = [each.id for each in rows]
+    if trigger.id in ids:
+        before = ids[: ids.index(trigger.id)]
+    else:
+        place = (trigger.inserted_at, trigger.id)
+        before = [r.id for r in rows if (r.inserted_at, r.id) < place]
+    return before[-size:]
+
+
+async def load(walk: HistoryWalk, trigger: ChatMessage, context: Context) -> list[str]:
+    for _ in range(len(context.fails) + 1):
+        try:
+            return [each.id for each in await walk.before(trigger, context.read)]
+        except BandConnectionError:
+            continue
+    raise AssertionError("every read failed")
+
+
+def rows_of(count: int) -> list[ChatMessage]:
+    return [row(f"m{n:03}", n) for n in range(count)]
+
+
+@pytest.mark.parametrize("page", [1, 7, 100, 1000])
+async def test_g63_the_newest_before_the_trigger_without_gap_or_double(page: int) -> None:
+    rows = rows_of(250)
+    walk, context = HistoryWalk(100), Context(rows, page)
+    assert await load(walk, rows[249], context) == [f"m{n:03}" for n in range(149, 249)]
+
+
+async def test_g63_the_walk_stops_at_the_trigger() -> None:
+    rows = rows_of(50)
+    context = Context(rows, 10)
+    assert await load(HistoryWalk(100), rows[14], context) == [f"m{n:03}" for n in range(14)]
+    assert context.reads == [None, "10"]
+
+
+async def test_g63_a_trigger_that_is_not_listed_is_cut_by_its_time() -> None:
+    rows = rows_of(50)
+    trigger = rows.pop(20)
+    assert await load(HistoryWalk(5), trigger, Context(rows, 10)) == [
+        f"m{n:03}" for n in range(15, 20)
+    ]
+
+
+async def test_g64_a_retry_of_the_trigger_reads_nothing_again() -> None:
+    rows = rows_of(30)
+    walk, context = HistoryWalk(100), Context(rows, 10)
+    first = await load(walk, rows[25], context)
+    read = len(context.reads)
+    assert await load(walk, rows[25], context) == first
+    assert len(context.reads) == read
+
+
+async def test_a_load_that_failed_goes_on_from_the_page_it_reached() -> None:
+    rows = rows_of(40)
+    walk, context = HistoryWalk(100), Context(rows, 10)
+    context.fails = [False, False, True]
+    with pytest.raises(BandConnectionError):
+        await walk.before(rows[35], context.read)
+    assert [each.id for each in await walk.before(rows[35], context.read)] == [
+        each.id for each in rows[:35]
+    ]
+    assert context.reads == [None, "10", "20", "20", "30"]
+
+
+async def test_the_next_trigger_goes_on_where_the_last_one_was() -> None:
+    rows = rows_of(40)
+    walk, context = HistoryWalk(100), Context(rows, 10)
+    await load(walk, rows[15], context)
+    assert await load(walk, rows[33], context) == [each.id for each in rows[:33]]
+    assert context.reads == [None, "10", "10", "20", "30"]
+
+
+async def test_g63_a_trigger_from_before_the_last_one_sees_nothing_of_the_future() -> None:
+    rows = rows_of(40)
+    walk, context = HistoryWalk(5), Context(rows, 10)
+    await load(walk, rows[33], context)
+    assert await load(walk, rows[12], context) == [f"m{n:03}" for n in range(7, 12)]
+
+
+async def test_g63_after_a_trigger_that_was_not_listed_there_is_no_gap() -> None:
+    rows = rows_of(40)
+    gone = rows.pop(5)
+    walk, context = HistoryWalk(100), Context(rows, 10)
+    assert await load(walk, gone, context) == [each.id for each in rows[:5]]
+    assert await load(walk, rows[33], context) == [each.id for each in rows[:33]]
+
+
+@st.composite
+def walks(draw: st.DrawFn) -> tuple[list[ChatMessage], list[ChatMessage]]:
+    """Return a list sorted by time, with ties, and triggers, some of them not in the list."""
+    gaps = draw(st.lists(st.sampled_from([0, 0, 1, 5]), min_size=1, max_size=40))
+    times, now = [], 0
+    for gap in gaps:
+        now += gap
+        times.append(now)
+    everything = [row(f"m{n:03}", at) for n, at in enumerate(times)]
+    gone = draw(st.sets(st.sampled_from(range(len(everything))), max_size=5))
+    listed = [each for n, each in enumerate(everything) if n not in gone]
+    triggers = draw(st.lists(st.sampled_from(everything), min_size=1, max_size=5))
+    return listed, triggers
+
+
+@given(
+    walks(),
+    st.integers(1, 12),
+    st.integers(1, 15),
+    st.lists(st.booleans(), max_size=8),
+)
+def test_g63_against_the_naive_model(
+    listed_and_triggers: tuple[list[ChatMessage], list[ChatMessage]],
+    size: int,
+    page: int,
+    fails: list[bool],
+) -> None:
+    rows, triggers = listed_and_triggers
+    walk, context = HistoryWalk(size), Context(rows, page)
+    context.fails = list(fails)
+
+    async def each_trigger() -> None:
+        for trigger in triggers:
+            assert await load(walk, trigger, context) == naive(rows, trigger, size)
+
+    trio.run(each_trigger)
+
+
+@given(walks(), st.integers(1, 12), st.integers(1, 6), st.data())
+def test_g63_a_load_that_is_given_up_does_not_harm_the_next(
+    listed_and_triggers: tuple[list[ChatMessage], list[ChatMessage]],
+    size: int,
+    page: int,
+    data: st.DataObject,
+) -> None:
+    """The turn runs without; the next trigger, whichever it is, gets its own history."""
+    rows, triggers = listed_and_triggers
+    walk, context = HistoryWalk(size), Context(rows, page)
+
+    async def each_trigger() -> None:
+        for trigger in triggers:
+            context.fails = data.draw(st.lists(st.booleans(), max_size=4))
+            try:
+                found = [each.id for each in await walk.before(trigger, context.read)]
+            except BandConnectionError:
+                continue
+            assert found == naive(rows, trigger, size)
+
+    trio.run(each_trigger)

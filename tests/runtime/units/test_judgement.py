@@ -1,0 +1,159 @@
+"""Ends and verdicts: which end counts, and what becomes of the message."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from band_trio.errors import InputNotAccepted, RoomClosingError
+from band_trio.runtime.lifecycle import End
+from band_trio.runtime.settlement import Fate, Record
+from band_trio.runtime.turn import ActiveTurn, Judgement, by_verdict, later_end
+from band_trio.tools.turn import Turn
+from band_trio.types import TurnEffect
+from tests.runtime.rows import row
+
+KEY = "band_a_secret_key_1234567890"
+
+
+@pytest.mark.parametrize("new", list(End))
+def test_the_first_end_counts_whatever_it_is(new: End) -> None:
+    assert later_end(None, new) is new
+
+
+@pytest.mark.parametrize("before", list(End))
+@pytest.mark.parametrize("new", list(End))
+def test_g41_the_last_interrupt_or_stop_counts_and_nothing_overrides_it(
+    before: End, new: End
+) -> None:
+    deciding = {End.INTERRUPT, End.STOP}
+    if new in deciding:
+        assert later_end(before, new) is new
+    elif before in deciding or before is not End.TIMEOUT:
+        assert later_end(before, new) is before
+
+
+def turn(
+    *effects: TurnEffect,
+    kind: End | None = None,
+    error: BaseException | None = None,
+    judged: bool = True,
+    declined: bool = False,
+    settled: bool = False,
+    reported: bool = False,
+) -> ActiveTurn:
+    ledger = Turn(judged=judged)
+    for effect in effects:
+        ledger.record(effect)
+    if settled:
+        ledger.settle()
+    if reported:
+        ledger.note_reported()
+    ended = ActiveTurn(row("m"), ledger)
+    ended.kind, ended.error, ended.declined = kind, error, declined
+    return ended
+
+
+def record(ended: ActiveTurn) -> Record:
+    return Judgement(200, (KEY,), 2.5).record(ended, "room")
+
+
+@pytest.mark.parametrize("effect", list(TurnEffect))
+@pytest.mark.parametrize("judged", [True, False])
+def test_g67_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
+    effect: TurnEffect, judged: bool
+) -> None:
+    ended = turn(effect, judged=judged)
+    done = record(ended)
+    works = effect is not TurnEffect.OBSERVE
+    assert done.fate is (Fate.PROCESSED if works or not judged else Fate.FAILED)
+    assert by_verdict(ended, done) is (works or not judged)
+
+
+@pytest.mark.parametrize(
+    ("ended", "fate", "reason", "text"),
+    [
+        (turn(), Fate.FAILED, "", "turn ended without a reply"),
+        (turn(judged=False), Fate.PROCESSED, "", ""),
+        (turn(settled=True), Fate.PROCESSED, "", ""),
+        (turn(reported=True), Fate.PROCESSED, "", ""),
+        (turn(declined=True), Fate.PROCESSED, "", ""),
+        (turn(error=ValueError("no")), Fate.FAILED, "", "ValueError: no"),
+        (turn(error=ValueError("no"), judged=False), Fate.FAILED, "", "ValueError: no"),
+        (turn(error=ValueError("no"), reported=True), Fate.FAILED, "", "ValueError: no"),
+        (turn(TurnEffect.REPLY, error=KeyError("k")), Fate.FAILED, "", "KeyError: 'k'"),
+        (turn(error=InputNotAccepted("busy")), Fate.RELEASED, "not-accepted", ""),
+        (turn(error=RoomClosingError("bye")), Fate.RELEASED, "not-accepted", ""),
+        (
+            turn(error=BaseExceptionGroup("g", [InputNotAccepted("a"), InputNotAccepted("b")])),
+            Fate.RELEASED,
+            "not-accepted",
+            "",
+        ),
+        (
+            turn(error=BaseExceptionGroup("g", [InputNotAccepted("a"), ValueError("b")])),
+            Fate.FAILED,
+            "",
+            "InputNotAccepted: a; ValueError: b",
+        ),
+        (turn(kind=End.INTERRUPT), Fate.PROCESSED, "", ""),
+        (turn(kind=End.INTERRUPT, error=ValueError("x")), Fate.PROCESSED, "", ""),
+        (turn(TurnEffect.REPLY, kind=End.STOP), Fate.RELEASED, "stop", ""),
+        (turn(kind=End.LEFT), Fate.RELEASED, "left", ""),
+        (turn(kind=End.SHUTDOWN), Fate.RELEASED, "shutdown", ""),
+        (turn(kind=End.SUPERSEDED), Fate.RELEASED, "superseded", ""),
+        (
+            turn(TurnEffect.REPLY, kind=End.TIMEOUT),
+            Fate.FAILED,
+            "",
+            "turn exceeded max_cycle_seconds (2.5 s)",
+        ),
+    ],
+)
+def test_g10_g67_the_fate_of_each_end(
+    ended: ActiveTurn, fate: Fate, reason: str, text: str
+) -> None:
+    done = record(ended)
+    assert (done.fate, done.reason, done.error) == (fate, reason, text)
+    assert (done.room_id, done.message_id) == ("room", "m")
+    if fate is Fate.FAILED:
+        assert done.plain_error
+    assert by_verdict(ended, done) is (
+        fate is Fate.PROCESSED and ended.kind is None and not ended.declined
+    )
+
+
+def test_g79_the_text_of_a_failure_is_masked_and_short() -> None:
+    done = record(turn(error=ValueError(f"cannot use {KEY} " + "x" * 5000)))
+    assert KEY not in done.error
+    assert len(done.error) <= 200
+    assert done.plain_error == "ValueError"
+
+
+async def test_a_claim_in_flight_is_left_to_its_answer_by_controls_only() -> None:
+    for kind in End:
+        ended = turn()
+        ended.end(kind)
+        controls = kind in (End.INTERRUPT, End.STOP)
+        assert ended.scope.cancel_called is not controls
+        assert not ended.claimed()
+        ended.end(End.STOP)
+        assert ended.scope.cancel_called
+
+
+async def test_a_turn_that_nobody_ended_may_start_after_its_claim() -> None:
+    assert turn().claimed()
+
+
+async def test_g44_a_lone_leaf_is_unwrapped_and_cancellation_is_no_error() -> None:
+    ended = turn()
+
+    async def two() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            raise ValueError("mine")
+
+    await ended.run(two)
+    assert isinstance(ended.error, ValueError)
+    assert ended.how == "raised"
+    assert ended.ledger.closed
