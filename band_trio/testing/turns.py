@@ -93,7 +93,7 @@ async def run_turn(
         async with trio.open_nursery() as nursery:
             turn.open_in(nursery)
             await adapter.on_event(inp)
-    except BaseException as exc:
+    except BaseException as exc:  # noqa: ASYNC103 - errors of the adapter are the result
         leaves = leaf_errors(exc)
         if any(isinstance(e, trio.Cancelled | KeyboardInterrupt | SystemExit) for e in leaves):
             raise

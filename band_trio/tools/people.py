@@ -80,19 +80,19 @@ class People(ToolCore):
             return _membership(present, "already_in_room")
         peer = await self._find_peer(identifier, deadline)
         entry = roster_entry(peer)
-        status = "added"
+        status, lost = "added", None
         try:
             with self._writing(deadline, TurnEffect.ACT):
                 row = await self.rest.add_participant(self.room_id, peer.id, role)
+                role = (row.role if row is not None else None) or role
         except OutcomeUnknownError as exc:
-            if not await self._is_present(peer.id, "added", exc):
-                raise BandToolError(texts.membership_unchanged(identifier, "added")) from exc
+            lost = exc
         except BandApiError as exc:
             if exc.status != 409:
                 raise
             status = "already_in_room"
-        else:
-            role = row.role or role if row is not None else role
+        if lost is not None and not await self._is_present(peer.id, "added", lost):
+            raise BandToolError(texts.membership_unchanged(identifier, "added")) from lost
         self._note_present(entry)
         return _membership({**entry, "role": role}, status)
 
@@ -110,12 +110,14 @@ class People(ToolCore):
             listed = f" In it are: {', '.join(handles)}." if handles else ""
             raise BandToolError(texts.not_in_this_room(identifier) + listed)
         person_id = str(person["id"])
+        lost = None
         try:
             with self._writing(deadline, TurnEffect.ACT, repeated=True):
                 await self.rest.remove_participant(self.room_id, person_id)
         except OutcomeUnknownError as exc:
-            if await self._is_present(person_id, "removed", exc):
-                raise BandToolError(texts.membership_unchanged(identifier, "removed")) from exc
+            lost = exc
+        if lost is not None and await self._is_present(person_id, "removed", lost):
+            raise BandToolError(texts.membership_unchanged(identifier, "removed")) from lost
         self._note_absent(person_id)
         return _membership(person, "removed")
 

@@ -253,11 +253,13 @@ class Sending(ToolCore):
             raise
         except BandApiError as exc:
             self._tell_posted(kind, "refused")
-            if exc.status == 422 and NOT_IN_ROOM in (exc.code, exc.message):
-                raise await self._somebody_left() from exc
-            raise
-        self._tell_posted(kind, "ok")
-        return receipt_dict(receipt, people)
+            if exc.status != 422 or NOT_IN_ROOM not in (exc.code, exc.message):
+                raise
+            refusal = exc
+        else:
+            self._tell_posted(kind, "ok")
+            return receipt_dict(receipt, people)
+        raise await self._somebody_left() from refusal
 
     async def _somebody_left(self) -> MessagePostError:
         try:

@@ -209,8 +209,7 @@ def test_negotiated_features_replace_those_asked_for() -> None:
 
 async def test_the_defaults_of_all_hooks_do_nothing() -> None:
     adapter = Seen()
-    async with trio.open_nursery() as nursery:
-        await nursery.start(adapter.serve)
+    await adapter.serve()
     await adapter.on_cleanup("r")
     await adapter.on_interrupt("r", "stop")
     await adapter.cleanup_all()
@@ -221,7 +220,7 @@ async def test_the_defaults_of_all_hooks_do_nothing() -> None:
     assert not await adapter.apply_model_selection("m", room_id="r")
 
 
-async def test_clean_ups_are_registered_before_the_start_only_and_used_once() -> None:
+async def test_clean_ups_are_registered_before_the_start_only_and_used_once() -> None:  # noqa: ASYNC124 - the shape is given
     adapter = Seen()
 
     async def cleanup() -> None: ...

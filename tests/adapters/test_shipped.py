@@ -62,11 +62,11 @@ async def test_rules_answer_by_pattern_and_the_first_wins() -> None:
     rules = RuleAdapter()
 
     @rules.on(r"^add (?P<a>\d+) (?P<b>\d+)$")
-    async def add(msg: Any, tools: Any, match: re.Match[str]) -> str:
+    async def add(msg: Any, tools: Any, match: re.Match[str]) -> str:  # noqa: ASYNC124 - the shape is given
         return str(int(match["a"]) + int(match["b"]))
 
     @rules.on("add")
-    async def other(msg: Any, tools: Any, match: re.Match[str]) -> str:
+    async def other(msg: Any, tools: Any, match: re.Match[str]) -> str:  # noqa: ASYNC124 - the shape is given
         return "what?"
 
     tools = _tools()
@@ -106,7 +106,7 @@ async def test_what_no_rule_matches_is_declined() -> None:
 
 
 async def test_or_goes_to_the_fallback() -> None:
-    async def fallback(msg: Any, tools: Any) -> str:
+    async def fallback(msg: Any, tools: Any) -> str:  # noqa: ASYNC124 - the shape is given
         return f"sorry: {msg.content}"
 
     tools = _tools()
@@ -116,7 +116,7 @@ async def test_or_goes_to_the_fallback() -> None:
 
 
 async def test_an_error_in_a_rule_fails_the_turn() -> None:
-    async def broken(msg: Any, tools: Any, match: re.Match[str]) -> str:
+    async def broken(msg: Any, tools: Any, match: re.Match[str]) -> str:  # noqa: ASYNC124 - the shape is given
         raise KeyError("x")
 
     result = await run_turn(RuleAdapter([("x", broken)]), make_message("x"), _tools())
@@ -129,7 +129,7 @@ def test_unusable_rules_are_refused() -> None:
     def sync(msg: Any, tools: Any, match: Any) -> str:
         return ""
 
-    async def fine(msg: Any, tools: Any, match: Any) -> str:
+    async def fine(msg: Any, tools: Any, match: Any) -> str:  # noqa: ASYNC124 - the shape is given
         return ""
 
     with pytest.raises(BandConfigError, match="sync must be an `async def`"):

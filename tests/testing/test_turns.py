@@ -48,17 +48,17 @@ async def test_turns_that_are_not_judged_succeed_by_returning() -> None:
 
 
 async def test_errors_are_in_the_result() -> None:
-    async def group(inp: AgentInput) -> None:
+    async def group(inp: AgentInput) -> None:  # noqa: ASYNC124 - the shape is given
         raise ExceptionGroup("g", [KeyError("x")])
 
     async def report_and_raise(inp: AgentInput) -> None:
         await inp.tools.send_failure(AgentFailure("acme", "broke"))
         raise ValueError("y")
 
-    async def refuse(inp: AgentInput) -> None:
+    async def refuse(inp: AgentInput) -> None:  # noqa: ASYNC124 - the shape is given
         raise InputNotAccepted
 
-    async def foreign(inp: AgentInput) -> None:
+    async def foreign(inp: AgentInput) -> None:  # noqa: ASYNC124 - the shape is given
         raise BaseException("foreign")
 
     first = await run_turn(Bare(group), make_message("x"), FakeAgentTools())
@@ -75,10 +75,10 @@ async def test_errors_are_in_the_result() -> None:
 
 @pytest.mark.parametrize("ends", [KeyboardInterrupt, SystemExit])
 async def test_the_end_of_the_program_comes_out(ends: type[BaseException]) -> None:
-    async def end(inp: AgentInput) -> None:
+    async def end(inp: AgentInput) -> None:  # noqa: ASYNC124 - the shape is given
         raise ends
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(BaseExceptionGroup) as caught:  # noqa: ASYNC401 - RaisesGroup is not typed for these
         await run_turn(Bare(end), make_message("x"), FakeAgentTools())
 
     assert caught.group_contains(ends)
@@ -93,7 +93,7 @@ async def test_the_turn_ends_with_its_nursery_and_is_closed_then(
         await trio.sleep(2)
         await tools.send_message("late", ["x"])
 
-    async def work(inp: AgentInput) -> None:
+    async def work(inp: AgentInput) -> None:  # noqa: ASYNC124 - the shape is given
         inp.tools.turn.nursery.start_soon(later)
 
     result = await run_turn(Bare(work), make_message("x"), tools)

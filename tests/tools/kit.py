@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
-import httpx
+import httpx  # noqa: ASYNC127 - the transport of the tests
 
 from band_trio.config import AgentConfig
 from band_trio.credentials import Credentials

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
-import httpx
+import httpx  # noqa: ASYNC127 - the transport of the tests
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,7 +74,7 @@ async def _room(tools: AgentTools, platform: Platform) -> None:
     await tools.create_chatroom()
 
 
-async def _settle(tools: AgentTools, platform: Platform) -> None:
+async def _settle(tools: AgentTools, platform: Platform) -> None:  # noqa: ASYNC124 - the shape is given
     tools.turn.settle()
 
 
@@ -190,7 +190,7 @@ def test_g68_nothing_counts_after_the_end(effects: list[TurnEffect]) -> None:
 async def test_g68_a_result_that_arrives_after_the_end_is_not_recorded() -> None:
     platform, ear = Platform(), Ear()
 
-    async def late(_: httpx.Request) -> httpx.Response:
+    async def late(_: httpx.Request) -> httpx.Response:  # noqa: ASYNC124 - the shape is given
         tools.turn.close()
         return httpx.Response(201, json={"data": {"id": "m"}})
 
@@ -204,7 +204,7 @@ async def test_g68_a_result_that_arrives_after_the_end_is_not_recorded() -> None
 async def test_g68_a_turn_that_ends_between_two_requests_of_a_call_sends_no_more() -> None:
     platform = Platform()
 
-    async def late(_: httpx.Request) -> httpx.Response:
+    async def late(_: httpx.Request) -> httpx.Response:  # noqa: ASYNC124 - the shape is given
         tools.turn.close()
         return httpx.Response(200, json={"data": platform.participants})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
+import httpx  # noqa: ASYNC127 - the transport of the tests
 import pytest
 import trio
 from trio.testing import MockClock
@@ -155,7 +155,7 @@ async def test_a_lost_answer_that_did_not_work_says_so() -> None:
 async def test_a_lost_answer_nobody_can_check_stays_unknown(autojump_clock: MockClock) -> None:
     platform = Platform()
 
-    async def then_nothing(_: httpx.Request) -> httpx.Response:
+    async def then_nothing(_: httpx.Request) -> httpx.Response:  # noqa: ASYNC124 - the shape is given
         for _n in range(500):
             platform.answer("GET", "participants", httpx.Response(500))
         return httpx.Response(504)

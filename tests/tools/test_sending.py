@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
+import httpx  # noqa: ASYNC127 - the transport of the tests
 import pytest
 import trio
 from trio.testing import MockClock
