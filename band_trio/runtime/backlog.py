@@ -177,6 +177,8 @@ class Backlog:
             self._after_claim(message, end.claim)
         elif end.record.fate is Fate.PROCESSED:
             self._intake.done(message, Known.RECENT)
+        elif end.given_up_before:
+            self._intake.done(message, Known.GIVEN_UP)
         elif end.record.fate is Fate.FAILED:
             self._after_failure(message)
         else:

@@ -100,7 +100,7 @@ class ChatControls:
             return False
         # Known from here on, before anything is awaited: its hint and its place are void.
         # The watermark stays: messages before it may still wait.
-        self._intake.ids.put(message.id, KnownMessage(Known.RECENT))
+        self._intake.note(message.id, KnownMessage(Known.RECENT))
         services.tracer(Consumed(self._room_id, message.id))
         record = Record(self._room_id, message.id, Fate.PROCESSED, claim_first=True)
         await services.outbox.settle(services.outbox.put(record))

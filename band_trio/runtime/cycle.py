@@ -29,6 +29,8 @@ class CycleEnd:
 
     claim: ClaimOutcome
     record: Record | None = None
+    given_up_before: bool = False
+    """Whether its runs were used up by an earlier process; only the claim's answer said so."""
 
 
 @attrs.define(eq=False)
@@ -44,37 +46,41 @@ class Cycle:
     _closed: Callable[[], None]
     """Called with the record: from then on controls do not touch the turn."""
 
-    async def run(self, turn: ActiveTurn, *, spent: int) -> CycleEnd:
+    async def run(self, turn: ActiveTurn) -> CycleEnd:
         """Take a message from its claim to its record, and settle it.
 
-        *spent* is how many of its runs have failed before. Nothing but cancellation and what
-        ends the program comes out, and then the record is written all the same.
+        Nothing but cancellation and what ends the program comes out, and then the record is
+        written all the same.
         """
         claim = ClaimOutcome(ClaimResult.UNKNOWN)
         commit: list[Callable[[], None]] = []
         try:
             with turn.scope:
                 claim = await self._claim(turn)
-                if claim.result is ClaimResult.CLAIMED:
-                    await self._work(turn, commit, silent=self._beyond_budget(turn, claim))
+                used_up = self._beyond_budget(turn, claim)
+                if claim.result is ClaimResult.CLAIMED and turn.claimed() and not used_up:
+                    await self._work(turn, commit)
         except BaseException:
             # The run itself is being cancelled, or the program ends: released, without a write.
             turn.kind = later_end(turn.kind, self._services.lifecycle.kind)
             if claim.result is ClaimResult.CLAIMED:
-                self._decide(turn, spent)
+                _, entry = self._decide(turn)
+                if entry is not None:  # an interrupt had decided before
+                    self._services.outbox.keep(entry)
             self._closed()
             raise
         if claim.result is not ClaimResult.CLAIMED:
             self._closed()
             return CycleEnd(claim)
-        record, entry = self._decide(turn, spent, silent=self._beyond_budget(turn, claim))
+        silent = turn.kind is None and self._beyond_budget(turn, claim)
+        record, entry = self._decide(turn, silent=silent)
         self._closed()
         if by_verdict(turn, record):
             for each in commit:
                 each()
         if entry is not None:
             await self._services.outbox.settle(entry)
-        return CycleEnd(claim, record)
+        return CycleEnd(claim, record, given_up_before=silent)
 
     # ------------------------------------------------------------------ claim
 
@@ -100,11 +106,7 @@ class Cycle:
 
     # ------------------------------------------------------------------ work
 
-    async def _work(
-        self, turn: ActiveTurn, commit: list[Callable[[], None]], *, silent: bool
-    ) -> None:
-        if not turn.claimed() or silent:
-            return
+    async def _work(self, turn: ActiveTurn, commit: list[Callable[[], None]]) -> None:
         if not self._services.session.enable_working_state:
             await self._handle(turn, commit)
             return
@@ -127,8 +129,8 @@ class Cycle:
             turn.end(services.lifecycle.kind)
             return
         commit.append(inp.commit_context or context.commit_context)
-        number = (message.delivery(services.me.id).spent or 0) + 1
-        services.tracer(Started(self._room_id, message.id, number, inp.is_session_bootstrap))
+        number, bootstrap = turn.spent + 1, inp.is_session_bootstrap
+        services.tracer(Started(self._room_id, message.id, number, bootstrap))
         turn.started = True
         limit = services.session.max_cycle_seconds
         if limit is not None and not turn.ledger.detached:
@@ -140,17 +142,15 @@ class Cycle:
 
     # ------------------------------------------------------------------ record
 
-    def _decide(
-        self, turn: ActiveTurn, spent: int, *, silent: bool = False
-    ) -> tuple[Record, Entry | None]:
+    def _decide(self, turn: ActiveTurn, *, silent: bool = False) -> tuple[Record, Entry | None]:
         """Decide, and hand the decision to the outbox, before anything is awaited."""
         turn.ledger.close()
         services = self._services
-        if silent and turn.kind is None:
+        if silent:
             record = Record(self._room_id, turn.message.id, Fate.FAILED, error="given up before")
         else:
             record = services.judgement.record(turn, self._room_id)
-            last = spent + 1 >= services.session.max_message_retries
+            last = turn.spent + 1 >= services.session.max_message_retries
             report = services.session.report_turn_failures_to_room and not turn.ledger.reported
             if record.fate is Fate.FAILED and last and report:
                 record = attrs.evolve(record, report=failure_report(turn))

@@ -275,11 +275,14 @@ class ExecutionContext:
         if self._drain.drained and self._intake.follows(hint) and self._backlog.has_room():
             await self._run(hint)
         else:
+            self._intake.drop_stale()
             self._intake.mark(Dirty.CAUSED)
 
     async def _hold(self) -> None:
+        await self._interrupts.wait()
         held = self._backlog.held
-        assert held is not None  # the state that was looked at
+        if held is None or not self._is_open():
+            return
         message = self._backlog.take_due()
         if message is not None:
             await self._run(message)
@@ -321,19 +324,19 @@ class ExecutionContext:
             self._intake.mark(Dirty.CAUSED)
             return
         turn = self._open_turn(message)
-        self._turn = turn
+        self._turn, revision = turn, self._control.revision
         try:
-            end = await self._cycle.run(turn, spent=self._backlog.spent(message))
+            end = await self._cycle.run(turn)
         finally:
             self._tally(turn)
         if self._ending is None or end.record is not None:
             self._backlog.after(message, end)
-        self._note_platform_state(end)
+        self._note_platform_state(end, revision)
 
     def _open_turn(self, message: ChatMessage) -> ActiveTurn:
         hub = is_contact_hub_turn(sender_type=message.sender_type, sender_id=message.sender_id)
         ledger = Turn(judged=self._services.adapter.judges and not hub)
-        turn = ActiveTurn(message, ledger)
+        turn = ActiveTurn(message, ledger, spent=self._backlog.spent(message))
         ledger.listener = RoomTurnListener(
             self.room_id, turn.scope, self.briefing.roster, self._services.tracer, self.observe_stop
         )
@@ -353,9 +356,12 @@ class ExecutionContext:
         else:
             lifecycle.turns_finished += 1
 
-    def _note_platform_state(self, end: CycleEnd) -> None:
-        if end.claim.result is ClaimResult.STOPPED:
-            self.observe_stop()
+    def _note_platform_state(self, end: CycleEnd, revision: int) -> None:
+        """Act on what answers said, unless a control that came meanwhile is newer."""
+        released = end.record is not None and end.record.reason == End.STOP
+        if released or end.claim.result is ClaimResult.STOPPED:
+            if revision == self._control.revision:
+                self.observe_stop()
         elif end.claim.result is ClaimResult.DENIED:
             self._services.check_key()
 

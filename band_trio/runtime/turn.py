@@ -40,6 +40,8 @@ class ActiveTurn:
 
     message: ChatMessage
     ledger: Turn
+    spent: int = 0
+    """How many runs of the message have failed before."""
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     kind: End | None = None
     """Why it was ended from outside."""
