@@ -25,6 +25,7 @@ class Scene:
         self.user: User = self.world.add_user("Demo")
         self.scribe = self.world.add_agent(self.user, "Scribe", "d")
         self.finder = self.world.add_agent(self.user, "Fact Finder", "d")
+        self.second = self.world.add_agent(self.user, "Scribe Two", "d")
         self.outside = self.world.add_agent(self.user, "Outside", "d")
         self.room: Room = self.world.create_room(self.user, None)
         for agent in (self.scribe, self.finder):
@@ -148,12 +149,18 @@ def test_a_reference_is_no_work(scene: Scene) -> None:
         ("mail me@demo today", ["D"], "<D> mail me@demo today"),
         ("<F> first", ["S", "F"], "<S> <F> first"),
         ("both", ["S", "F"], "<S> <F> both"),
+        ("@Scribe Two and @Scribe", ["S", "T"], "<T> and <S>"),
     ],
 )
 def test_mentions_are_stored_as_tokens(
     scene: Scene, content: str, mentioned: list[str], stored: str
 ) -> None:
-    parties: dict[str, Party] = {"S": scene.scribe, "F": scene.finder, "D": scene.user}
+    parties: dict[str, Party] = {
+        "S": scene.scribe,
+        "F": scene.finder,
+        "D": scene.user,
+        "T": scene.second,
+    }
 
     def expand(text: str) -> str:
         for short, party in parties.items():

@@ -270,6 +270,7 @@ async def test_silence_is_noticed_by_nobody(band: LocalBand) -> None:
             await socket.receive()
         assert waiting.cancelled_caught
         assert band.session(agent) is not None
+    assert [row.what for row in band.log.of(SocketRecord)].count("heartbeat") == 1
 
 
 async def test_closing_with_a_code(band: LocalBand) -> None:
