@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from band_trio.link.topics import Fate, TopicTable
-from band_trio.protocol.phoenix import CLOSE, ERROR, JOIN, LEAVE, REPLY, Frame
+from band_trio.protocol.phoenix import CLOSE, ERROR, JOIN, LEAVE, REPLY, Frame, Signal
 
 FIRST = "agent_control:a"
 TOPICS = [f"chat_room:{n}" for n in range(6)]
@@ -55,6 +61,12 @@ class TopicMachine(RuleBasedStateMachine):
             self.holds.pop(frame.topic, None)
         reply = {"status": status, "response": {}}
         self.table.receive(Frame(frame.join_ref, frame.ref, frame.topic, REPLY, reply), self.now)
+
+    @initialize()
+    def begin_with_some(self) -> None:
+        for topic in TOPICS[:4]:
+            self.table.want(topic)
+        self.settle()
 
     @rule(topic=st.sampled_from(TOPICS))
     def want(self, topic: str) -> None:
@@ -129,9 +141,88 @@ class TopicMachine(RuleBasedStateMachine):
 TestTopics = TopicMachine.TestCase
 
 
-def test_nothing_is_joined_before_the_first_topic_is_answered() -> None:
+def new_table() -> TopicTable:
     refs = iter(map(str, range(1, 99)))
-    table = TopicTable(FIRST, 2, 10, 1, lambda: next(refs), lambda *_: None)
+    return TopicTable(FIRST, 2, 10, 1, lambda: next(refs), lambda *_: None)
+
+
+def accept(table: TopicTable, frame: Frame, now: float) -> None:
+    reply = Frame(frame.join_ref, frame.ref, frame.topic, REPLY, {"status": "ok"})
+    table.receive(reply, now)
+
+
+def joined(topic: str) -> TopicTable:
+    """A table that has joined the first topic and *topic*, at time 0."""
+    table = new_table()
+    table.want(topic)
+    table.begin()
+    for _ in (FIRST, topic):
+        (frame,) = table.advance(0)
+        accept(table, frame, 0)
+    assert table.pending() == []
+    return table
+
+
+def test_wishes_before_there_is_a_socket_are_kept_in_order() -> None:
+    table = new_table()
+    for topic in ("t:1", "t:2", "t:3", "t:1"):
+        table.want(topic)
+    table.unwant("t:2")
+    table.unwant("t:2")
+    table.unwant(FIRST)
+    assert list(table.wanted) == [FIRST, "t:1", "t:3"]
+    assert table.pending() == [FIRST, "t:1", "t:3"]
+
+
+def test_a_topic_wanted_again_before_it_was_left_stays() -> None:
+    table = joined("t:1")
+    table.unwant("t:1")
+    table.want("t:1")
+    assert table.advance(0) == []
+    assert table.pending() == []
+
+
+def test_a_topic_that_crashes_while_it_is_to_be_left_is_forgotten() -> None:
+    table = joined("t:1")
+    table.unwant("t:1")
+    table.receive(Frame(None, None, "t:1", ERROR), 0)
+    assert table.advance(60) == []
+    table.want("t:1")
+    assert [frame.event for frame in table.advance(60)] == [JOIN]
+
+
+def test_a_topic_that_waits_for_its_next_join_is_dropped_at_once() -> None:
+    table = joined("t:1")
+    table.receive(Frame(None, None, "t:1", ERROR), 0)
+    table.unwant("t:1")
+    assert table.advance(60) == []
+    assert table.receive(Frame(None, None, "t:1", "message_created"), 60) is Signal.STALE
+
+
+def test_a_leave_without_an_answer_ends_after_its_time() -> None:
+    table = joined("t:1")
+    table.unwant("t:1")
+    assert [frame.event for frame in table.advance(0)] == [LEAVE]
+    assert table.joined == 1
+    table.want("t:1")
+    assert table.advance(0.9) == []
+    assert [frame.event for frame in table.advance(1)] == [JOIN]
+
+
+def test_a_join_that_is_unwanted_before_its_answer_is_left_and_not_reported() -> None:
+    heard: list[str] = []
+    table = joined("t:1")
+    table.report = lambda topic, fate, reason: heard.append(fate)
+    table.want("t:2")
+    (join,) = table.advance(0)
+    table.unwant("t:2")
+    accept(table, join, 0)
+    assert [frame.event for frame in table.advance(0)] == [LEAVE]
+    assert heard == []
+
+
+def test_nothing_is_joined_before_the_first_topic_is_answered() -> None:
+    table = new_table()
     table.want("chat_room:1")
     table.begin()
     assert [frame.topic for frame in table.advance(0)] == [FIRST]
@@ -140,8 +231,7 @@ def test_nothing_is_joined_before_the_first_topic_is_answered() -> None:
 
 
 def test_the_back_off_of_a_topic_begins_anew_after_a_long_life() -> None:
-    refs = iter(map(str, range(1, 99)))
-    table = TopicTable(FIRST, 2, 10, 1, lambda: next(refs), lambda *_: None)
+    table = new_table()
     table.begin()
     now = 0.0
     (frame,) = table.advance(now)
