@@ -18,6 +18,8 @@ from band_trio.errors import BandConfigError
 from band_trio.hygiene import clip, leaf_errors, redact_credentials, without_controls
 
 ERROR_CHARS: Final = 600
+SECRET_CHARS: Final = 8
+"""Length from which a key is looked for in texts."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -74,7 +76,8 @@ def _fail(
 
 def _secrets(options: argparse.Namespace | None) -> list[str]:
     keys = getattr(options, "api_key", None), os.environ.get("BAND_API_KEY")
-    return [key for key in keys if key]
+    # A shorter one is a mistake; masking it would tear words apart.
+    return [key for key in keys if key and len(key) >= SECRET_CHARS]
 
 
 def _set_up_logging(options: argparse.Namespace) -> None:

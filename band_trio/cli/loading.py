@@ -29,12 +29,16 @@ def load_target(target: str) -> FrameworkAdapter | Agent:
     """
     module_name, _, path = target.partition(":")
     parts = path.split(".")
-    if not module_name or not all(part.isidentifier() for part in parts) or "/" in module_name:
+    if not module_name or not all(part.isidentifier() for part in parts) or _is_a_path(module_name):
         raise CliError(texts.not_a_target(target))
     found: Any = _import(module_name)
     for name in parts:
         found = _attribute(found, module_name, name)
     return _made(found, target)
+
+
+def _is_a_path(name: str) -> bool:
+    return "/" in name or name.endswith(".py")
 
 
 def _import(name: str) -> ModuleType:
@@ -46,8 +50,6 @@ def _import(name: str) -> ModuleType:
     except ModuleNotFoundError as exc:
         missing = exc.name or ""
         if name == missing or name.startswith(f"{missing}."):
-            if name.endswith(".py"):
-                raise CliError(texts.not_a_target(f"{name}:…")) from None
             raise CliError(texts.no_module(name, directory)) from None
         raise CliError(texts.import_failed(name, str(exc)), Exit.FAILED) from exc
     except Exception as exc:
@@ -81,7 +83,7 @@ def _made(found: Any, target: str) -> FrameworkAdapter | Agent:
             text = texts.making_failed(target, _name_and_text(exc))
             raise CliError(text, Exit.FAILED) from exc
     if not _is_done(found):
-        raise CliError(texts.not_an_adapter(target, f"a {type(found).__name__}"))
+        raise CliError(texts.not_an_adapter(target, f"of type {type(found).__name__}"))
     return cast("FrameworkAdapter | Agent", found)
 
 

@@ -22,7 +22,6 @@ from band_trio.cli.signals import StopSignals, stop_signals
 from band_trio.config import AgentConfig
 from band_trio.credentials import get_config_path, load_agent_config
 from band_trio.endpoints import variables
-from band_trio.errors import BandConfigError
 from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.tools.catalogue import selected_tool_definitions
 from band_trio.types import AdapterFeatures, FrameworkAdapter
@@ -100,12 +99,7 @@ def find_credentials(options: argparse.Namespace, environ: Mapping[str, str]) ->
     path = Path(options.config) if options.config else get_config_path()
     if (not agent_id or not api_key) and (named or path.exists()):
         name = options.name or options.target.rpartition(":")[2].rpartition(".")[2]
-        try:
-            in_file = load_agent_config(name, config_path=path)
-        except BandConfigError as exc:
-            if options.name:
-                raise
-            raise BandConfigError(f"{exc} (looked for {name!r}; --name chooses another)") from None
+        in_file = load_agent_config(name, config_path=path)
         agent_id, api_key = agent_id or in_file[0], api_key or in_file[1]
     missing = [n for n, value in (("agent id", agent_id), ("API key", api_key)) if not value]
     if missing:

@@ -95,9 +95,10 @@ def missing_credentials(missing: Sequence[str], path: str) -> str:
 def not_a_target(target: str) -> str:
     """Explain the form of a target."""
     text = f"{target!r} is not of the form module:attribute, for example my_agent:Echo"
-    module = target.partition(":")[0].removesuffix(".py").replace("/", ".")
-    if target.partition(":")[0].endswith(".py"):
-        text += f"; a module is named without .py: {module}:…"
+    file, _, attribute = target.partition(":")
+    if file.endswith(".py"):
+        module = file.removesuffix(".py").strip("./").replace("/", ".")
+        text += f"; did you mean {module}:{attribute or '…'}?"
     return text
 
 

@@ -26,7 +26,7 @@ class Health:
     """Wanted and not joined."""
     dropped_frames: int = 0
     rooms: dict[str, int] = attrs.field(factory=dict)
-    """State → number of rooms."""
+    """State → number of rooms; `starting` are those that are wanted and not served yet."""
     held: int = 0
     """Rooms whose next message waits."""
     given_up: int = 0
@@ -62,12 +62,15 @@ def health_of(
         )
     if presence is not None:
         rooms = list(presence.rooms())
+        states = Counter(room.state.value for room in rooms)
+        if starting := presence.starting():
+            states["starting"] = starting
         health = attrs.evolve(
             health,
-            rooms=dict(Counter(room.state.value for room in rooms)),
+            rooms=dict(states),
             held=sum(room.holds for room in rooms),
             given_up=sum(room.given_up for room in rooms),
-            stalled=tuple(room.room_id for room in rooms if room.stalled),
+            stalled=tuple(presence.stalled()),
         )
     if outbox is not None:
         health = attrs.evolve(

@@ -32,6 +32,7 @@ _log: Final = logging.getLogger(__name__)
 LIST_BASE: Final = 0.5
 LIST_CAP: Final = 30.0
 """Seconds between two tries of a listing that fails."""
+RESTART_BASE: Final = 1.0
 RESTART_CAP: Final = 60.0
 """A room that breaks is started again after 1, 2, 4 … seconds, at most this."""
 
@@ -46,9 +47,13 @@ class Membership:
     wanted: bool = True
     control: RoomControl = attrs.field(factory=RoomControl)
     child: ExecutionContext | None = None
-    """The running child; None while there is none, or it is being started again."""
+    """The child of this generation; None while there is none, or it is being started again."""
+    leaving: ExecutionContext | None = None
+    """The child of an earlier generation that has not ended; nothing is routed to it."""
     served: bool = False
     """Whether a task serves it."""
+    bell: Bell = attrs.field(factory=Bell)
+    """Wakes that task while it waits to start a broken child again."""
 
 
 @attrs.define(eq=False)
@@ -81,6 +86,19 @@ class RoomPresence:
         for membership in self._memberships.values():
             if membership.wanted and membership.child is not None:
                 yield membership.child
+
+    def stalled(self) -> list[str]:
+        """Return the rooms whose turn was told to end and does not, left ones included."""
+        return [
+            membership.room_id
+            for membership in self._memberships.values()
+            for room in (membership.child, membership.leaving)
+            if room is not None and room.stalled
+        ]
+
+    def starting(self) -> int:
+        """Return how many rooms are wanted and have no child yet."""
+        return sum(m.wanted and m.child is None for m in self._memberships.values())
 
     def room(self, room_id: str) -> ExecutionContext | None:
         """Return the child that serves a room now."""
@@ -155,6 +173,7 @@ class RoomPresence:
         for membership in self._memberships.values():
             if membership.child is not None:
                 membership.child.close()
+            membership.bell.ring()
         self._bell.ring()
 
     def cut_off(self) -> None:
@@ -173,23 +192,30 @@ class RoomPresence:
         """Return the ids of rooms whose child has not ended."""
         return [m.room_id for m in self._memberships.values() if m.served]
 
-    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep children and memberships together, until cancelled."""
+    async def serve(
+        self,
+        rooms: trio.Nursery,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Keep children and memberships together, until cancelled.
+
+        The children live in *rooms*: they can be ended in order even if this breaks.
+        """
+        self._nursery = rooms
+        task_status.started()
         failures = 0
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            task_status.started()
-            while True:
-                await self._bell.wait()
+        while True:
+            await self._bell.wait()
+            self._reconcile()
+            if self._list_due and not self._closing:
+                failures = 0 if await self._try_listing() else failures + 1
                 self._reconcile()
-                if self._list_due and not self._closing:
-                    failures = 0 if await self._try_listing() else failures + 1
-                    self._reconcile()
-                    if failures:
-                        await self._bell.wait_until(
-                            trio.current_time() + half_jitter(failures - 1, LIST_BASE, LIST_CAP)
-                        )
-                        self._bell.ring()
+                if failures:
+                    await self._bell.wait_until(
+                        trio.current_time() + half_jitter(failures - 1, LIST_BASE, LIST_CAP)
+                    )
+                    self._bell.ring()
 
     # ------------------------------------------------------------------ listing
 
@@ -237,8 +263,10 @@ class RoomPresence:
         self._unwant(room_participants(membership.room_id))
         if membership.child is not None:
             membership.child.leave()
+            membership.leaving, membership.child = membership.child, None
         if not membership.served:
             del self._memberships[membership.room_id]
+        membership.bell.ring()
         self._bell.ring()
 
     def _reconcile(self) -> None:
@@ -281,14 +309,15 @@ class RoomPresence:
 
     async def _serve_room(self, membership: Membership) -> None:
         """Run the child of one generation, again after it broke, until it has ended for good."""
+        generation, failures = membership.generation, 0
         try:
-            attempt = 0
-            generation = membership.generation
             while not await self._run_child(membership, generation):
-                attempt += 1
-                await trio.sleep(half_jitter(attempt, 1.0, RESTART_CAP))
+                due = trio.current_time() + half_jitter(failures, RESTART_BASE, RESTART_CAP)
+                failures += 1
+                while trio.current_time() < due and not self._is_over(membership, generation):
+                    await membership.bell.wait_until(due)
         finally:
-            membership.served, membership.child = False, None
+            membership.served, membership.child, membership.leaving = False, None, None
             if not membership.wanted:
                 del self._memberships[membership.room_id]
             self._emptied.set()
@@ -297,12 +326,16 @@ class RoomPresence:
     async def _run_child(self, membership: Membership, generation: int) -> bool:
         """Run a child once; tell whether it ended by itself. This is where a broken room stops."""
         room = ExecutionContext(membership.room_id, self._services, membership.control)
-        membership.child = room
+        only_cleans_up = self._is_over(membership, generation)
         if membership.generation != generation:
-            room.leave()  # withdrawn while it was broken: it only cleans up
-        elif self._closing:
+            membership.leaving = room
+            room.leave()
+        else:
+            membership.child = room
+        if only_cleans_up:
             room.close()
-        self._services.tracer(RoomServed(membership.room_id))
+        else:
+            self._services.tracer(RoomServed(membership.room_id))
         try:
             await room.run()
         except BaseException as exc:
@@ -310,12 +343,17 @@ class RoomPresence:
                 raise
             if ends_program(exc):
                 self._services.lifecycle.fail(_program_end(exc))
-                return True
+                return only_cleans_up
             _log.exception("room %s broke and is started again", membership.room_id)
-            self._services.problems.note(f"room {membership.room_id} broke: {type(exc).__name__}")
+            names = ", ".join(type(leaf).__name__ for leaf in leaf_errors(exc))
+            self._services.problems.note(f"room {membership.room_id} broke: {names}")
             membership.child = None
-            return False
+            return only_cleans_up
         return True
+
+    def _is_over(self, membership: Membership, generation: int) -> bool:
+        """Tell whether a child of this generation has nothing left to do but to clean up."""
+        return membership.generation != generation or self._services.lifecycle.closing
 
 
 def _program_end(error: BaseException) -> BaseException:

@@ -1,0 +1,159 @@
+"""Bad input: one line that says what is wrong, an exit code, no traceback, never the key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from band_trio.cli.errors import Exit
+from tests.cli.conftest import Outcome
+
+Cli = Callable[..., Outcome]
+KEY = "thnv_a_very_secret_key"
+KNOWN = ("--agent-id", "a1", "--api-key", KEY)
+NOBODY = "http://127.0.0.1:1"
+"""A port that nothing listens on."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), ["command", "band-trio --help"]),
+        (("dance",), ["'dance'", "demo", "serve", "run"]),
+        (("run",), ["module:attribute"]),
+        (("serve", "--port", "65536"), ["'65536'", "0 to 65535"]),
+        (("serve", "--port", "-1"), ["--port"]),
+        (("run", "made_up:echo", "--patience", "0"), ["--patience", "more than 0"]),
+        (("run", "made_up:echo", "--patience", "nan"), ["'nan'", "seconds"]),
+        (("run", "made_up:echo", "--grace", "-1"), ["--grace"]),
+        (("run", "made_up"), ["'made_up'", "module:attribute"]),
+        (("run", "made_up.py:echo"), ["did you mean made_up:echo?"]),
+        (("run", "./made_up.py"), ["did you mean made_up:…?"]),
+        (("run", "nowhere:echo"), ["no module 'nowhere'"]),
+        (("run", "made_up.deeper:echo"), ["made_up.deeper"]),
+        (("run", "made_up:ecko"), ["no attribute 'ecko'", "It has:", "echo"]),
+        (("run", "made_up:number"), ["neither an adapter nor an Agent", "int"]),
+        (("run", "made_up:make_nothing"), ["neither an adapter", "NoneType"]),
+        (("run", "made_up:late"), ["async function"]),
+        (("run", "made_up:agent", "--rest-url", NOBODY, "--name", "x"), ["--name, --rest-url"]),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_usage_errors_are_one_line_and_exit_2(
+    cli: Cli, arguments: tuple[str, ...], words: list[str]
+) -> None:
+    ended = cli(*arguments)
+
+    assert ended.code == Exit.USAGE
+    for word in words:
+        assert word in ended.complaint
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("needy:x", ["importing 'needy'", "not_there_at_all"]),
+        ("torn:x", ["importing 'torn'", "SyntaxError", "line 1"]),
+        ("made_up:explode", ["made_up:explode", "RuntimeError: no fuel"]),
+        ("made_up:NeedsMore", ["without arguments", "colour"]),
+    ],
+)
+def test_errors_of_the_application_are_one_line_and_exit_1(
+    cli: Cli, target: str, words: list[str]
+) -> None:
+    ended = cli("run", target)
+
+    assert ended.code == Exit.FAILED
+    for word in words:
+        assert word in ended.complaint
+
+
+def test_all_missing_items_are_named_in_one_message(cli: Cli) -> None:
+    ended = cli("run", "made_up:echo")
+
+    assert ended.code == Exit.USAGE
+    for word in ("agent id", "API key", "BAND_AGENT_ID", "BAND_API_KEY", "agent_config.yaml"):
+        assert word in ended.complaint
+    assert "band-trio demo" in ended.complaint
+
+
+def test_a_missing_key_alone_is_named_alone(cli: Cli) -> None:
+    complaint = cli("run", "made_up:echo", "--agent-id", "a1").complaint
+
+    assert "no API key" in complaint
+    assert "no agent id" not in complaint
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("echo: [1\n", ["agent_config.yaml is not valid YAML", "line"]),
+        ("just text\n", ["mapping"]),
+        ("other: {agent_id: x, api_key: y}\n", ["no agent 'echo'", "It has: other"]),
+        ("echo: {agent_id: x}\n", ["'echo' lacks api_key"]),
+        (f"echo: [{KEY}\n", ["not valid YAML"]),
+    ],
+)
+def test_a_bad_file_is_one_line(cli: Cli, place: Path, text: str, words: list[str]) -> None:
+    (place / "agent_config.yaml").write_text(text)
+
+    ended = cli("run", "made_up:echo")
+
+    assert ended.code == Exit.USAGE
+    for word in words:
+        assert word in ended.complaint
+    assert KEY not in ended.err
+
+
+def test_a_file_that_is_named_must_exist(cli: Cli) -> None:
+    ended = cli("run", "made_up:echo", "--config", "elsewhere.yaml")
+
+    assert ended.code == Exit.USAGE
+    assert "elsewhere.yaml does not exist" in ended.complaint
+
+
+@pytest.mark.parametrize("option", ["--rest-url", "--ws-url"])
+def test_plain_text_beyond_this_machine_is_refused(cli: Cli, option: str) -> None:
+    url = {"--rest-url": "http://band.example", "--ws-url": "ws://band.example/x"}[option]
+    ended = cli("run", "made_up:echo", *KNOWN, option, url)
+
+    assert ended.code == Exit.USAGE
+    assert "band.example" in ended.complaint
+    assert "not encrypted" in ended.complaint
+    assert KEY not in ended.err
+
+
+@pytest.mark.slow
+def test_an_unreachable_platform_is_a_warning_at_once_and_an_error_after_the_patience(
+    cli: Cli, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = cli("run", "made_up:echo", *KNOWN, "--rest-url", NOBODY, "--patience", "0.5")
+
+    assert ended.code == Exit.FAILED
+    assert NOBODY in ended.complaint
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert NOBODY in warnings[0]
+    assert KEY not in ended.err + caplog.text
+
+
+@pytest.mark.slow
+def test_an_agent_takes_the_patience_of_the_command_line(cli: Cli, place: Path) -> None:
+    text = (place / "made_up.py").read_text()
+    (place / "made_up.py").write_text(text.replace('"a1",', f'"a1", rest_url={NOBODY!r},'))
+
+    ended = cli("run", "made_up:agent", "--patience", "0.3")
+
+    assert ended.code == Exit.FAILED
+    assert NOBODY in ended.complaint
+
+
+def test_a_traceback_is_shown_on_demand_without_the_key(cli: Cli) -> None:
+    url = f"http://band.example/{KEY}"
+    ended = cli("run", "made_up:echo", *KNOWN, "--rest-url", url, "--debug")
+
+    assert ended.code == Exit.USAGE
+    assert "Traceback" in ended.err
+    assert KEY not in ended.err

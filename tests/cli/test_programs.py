@@ -1,0 +1,207 @@
+"""`serve` and `run` as programs: what they print, signals, exit codes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+
+from band_trio.cli.errors import Exit
+from tests.cli.conftest import Program
+
+pytestmark = pytest.mark.slow
+
+Start = Callable[..., Program]
+
+
+@attrs.frozen
+class Platform:
+    """A `serve` that runs, seen by its person, with one agent in one room."""
+
+    rest_url: str
+    user_key: str
+    agent_id: str
+    api_key: str
+    room_id: str
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What `run` needs."""
+        return {
+            "BAND_REST_URL": self.rest_url,
+            "BAND_AGENT_ID": self.agent_id,
+            "BAND_API_KEY": self.api_key,
+        }
+
+    def say(self, content: str) -> str:
+        """Write to the agent; return the message's id."""
+        mentions = [{"id": self.agent_id}]
+        body = {"message": {"content": content, "mentions": mentions}}
+        message_id: str = self.post(f"/chats/{self.room_id}/messages", body)["id"]
+        return message_id
+
+    def post(self, path: str, body: Any) -> Any:
+        """Act as the person."""
+        return _post(self.rest_url, self.user_key, path, body)
+
+
+def _post(rest_url: str, key: str, path: str, body: Any) -> Any:
+    url = f"{rest_url}/api/v1/me{path}"
+    answer = httpx.post(url, json=body, headers={"X-API-Key": key}, trust_env=False)
+    assert answer.is_success, answer.text
+    return answer.json()["data"]
+
+
+@pytest.fixture(scope="module")
+def served() -> Generator[tuple[str, str]]:
+    """Run one platform for all tests of this file; give its URL and the person's key."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "band_trio", "serve", "--json"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        where = json.loads(process.stdout.readline())
+        assert where.keys() == {"rest_url", "ws_url", "user_key"}
+        yield where["rest_url"], where["user_key"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == Exit.OK
+
+
+@pytest.fixture
+def platform(served: tuple[str, str]) -> Platform:
+    """Set the scene: one agent in one room."""
+    rest_url, key = served
+    row = {"agent": {"name": "Echo", "description": "Repeats"}}
+    made = _post(rest_url, key, "/agents/register", row)
+    agent_id = made["agent"]["id"]
+    room_id = _post(rest_url, key, "/chats", {"chat": {}})["id"]
+    member = {"participant": {"participant_id": agent_id, "role": "member"}}
+    _post(rest_url, key, f"/chats/{room_id}/participants", member)
+    return Platform(rest_url, key, agent_id, made["credentials"]["api_key"], room_id)
+
+
+def test_serve_prints_urls_and_key_and_ends_gracefully(program: Start) -> None:
+    serving = program("serve")
+    lines = [serving.line() for _ in range(3)]
+
+    assert lines[0].startswith("REST      http://127.0.0.1:")
+    assert lines[1].startswith("socket    ws://127.0.0.1:")
+    assert lines[2].startswith("user key  thnv_u_")
+    serving.signal(signal.SIGTERM)
+    ended = serving.end()
+    assert ended.code == Exit.OK
+    assert ended.err == ""
+
+
+def test_serve_on_a_port_that_is_taken_is_one_line(platform: Platform, program: Start) -> None:
+    port = platform.rest_url.rpartition(":")[2]
+    ended = program("serve", "--port", port).end()
+
+    assert ended.code == Exit.FAILED
+    assert port in ended.complaint
+    assert "already in use" in ended.complaint
+
+
+def test_run_starts_answers_and_stops_with_the_first_signal(
+    platform: Platform, program: Start
+) -> None:
+    running = program("run", "made_up:Slow", **platform.environ)
+    log = running.log_until("ready")
+    assert len(log) <= 6
+    text = "".join(log)
+    for words in (platform.rest_url, "agent Echo", platform.agent_id, "rooms 1", "band_no_reply"):
+        assert words in text
+    platform.say("hello")
+    _wait_for_turn(platform)
+    running.signal(signal.SIGINT)
+    ended = running.end()
+
+    assert ended.code == Exit.OK
+    stopping, stopped = ended.err.splitlines()
+    assert "stopping: SIGINT, 1 turn running, up to 30 s" in stopping
+    assert "1 settled, 0 abandoned" in stopped
+    assert platform.api_key not in text + ended.err
+
+
+def test_a_stop_without_enough_grace_is_not_graceful(platform: Platform, program: Start) -> None:
+    running = program("run", "made_up:Slow", "--grace", "0.1", **platform.environ)
+    running.log_until("ready")
+    platform.say("hello")
+    _wait_for_turn(platform)
+    running.signal(signal.SIGTERM)
+    ended = running.end()
+
+    assert ended.code == Exit.FAILED
+    assert "0 settled, 1 abandoned" in ended.err
+
+
+def test_the_second_signal_ends_the_process_although_a_handler_blocks_it(
+    platform: Platform, program: Start
+) -> None:
+    running = program("run", "made_up:Blocked", **platform.environ)
+    running.log_until("ready")
+    platform.say("hello")
+    _wait_for_turn(platform)
+    running.signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.end(within=0.5)
+    running.signal(signal.SIGINT)
+    ended = running.end(within=2)
+
+    assert ended.code == Exit.FORCED
+    assert "second signal" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_an_error_while_cleaning_up_is_told_and_counts(platform: Platform, program: Start) -> None:
+    running = program("run", "made_up:Untidy", **platform.environ)
+    running.log_until("ready")
+    running.signal(signal.SIGINT)
+    ended = running.end()
+
+    assert ended.code == Exit.FAILED
+    assert "the disk is full" in ended.err
+
+
+def test_a_wrong_key_is_one_line_that_names_the_url(platform: Platform, program: Start) -> None:
+    wrong = "thnv_a_this_is_the_wrong_one"
+    ended = program("run", "made_up:echo", **{**platform.environ, "BAND_API_KEY": wrong}).end()
+
+    assert ended.code == Exit.FAILED
+    assert platform.rest_url in ended.err.splitlines()[-1]
+    assert "refused the key" in ended.err.splitlines()[-1]
+    assert wrong not in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_second_instance_is_refused_in_one_line(platform: Platform, program: Start) -> None:
+    first = program("run", "made_up:echo", **platform.environ)
+    first.log_until("ready")
+    ended = program("run", "made_up:echo", **platform.environ).end()
+
+    assert ended.code == Exit.FAILED
+    assert "already runs on this host" in ended.err.splitlines()[-1]
+    first.signal(signal.SIGINT)
+    assert first.end().code == Exit.OK
+
+
+def _wait_for_turn(platform: Platform) -> None:
+    """Wait until the platform sees a claim; the handler begins within moments of it."""
+    url = f"{platform.rest_url}/api/v1/me/chats/{platform.room_id}/messages"
+    headers = {"X-API-Key": platform.user_key}
+    for _ in range(200):
+        rows = httpx.get(url, headers=headers, trust_env=False).json()["data"]
+        statuses = [
+            state["status"]
+            for row in rows
+            for state in row["metadata"].get("delivery_status", {}).values()
+        ]
+        if "processing" in statuses:
+            return
+    raise AssertionError("the message was never claimed")
