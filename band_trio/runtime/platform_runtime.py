@@ -169,7 +169,7 @@ class PlatformRuntime:
             Dispatcher(presence, outbox, self._note_dropped),
         )  # fmt: skip
         await parts.start(self._part, "outbox", outbox.serve)
-        await parts.start(self._part, "presence", presence.serve)
+        await parts.start(self._part, "presence", partial(presence.serve, parts))
         with self.lifecycle.step():
             serve = partial(link.serve, self._patience_until)
             await sockets.start(self._part, "link", serve)
