@@ -13,7 +13,7 @@ import trio
 import trio_websocket
 
 from band_trio.config import AgentConfig
-from band_trio.localband import LocalAgent, LocalBand
+from band_trio.localband import LocalAgent, LocalBand, LocalRoom
 from band_trio.nurseries import hide_nursery
 from band_trio.protocol import codec
 
@@ -151,3 +151,34 @@ async def open_socket(
         raise Refused(no.status_code, headers, no.body or b"") from None
     finally:
         await trio.aclose_forcefully(stream)
+
+
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """Check the shape of an error, which is the same everywhere, and return it."""
+    error: dict[str, Any] = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (status, code), answer.text
+    assert all(isinstance(error[key], str) for key in ("code", "message", "request_id"))
+    if status == 422:
+        assert error["details"]
+        assert all(isinstance(each, list) for each in error["details"].values())
+    return error
+
+
+async def furnish(band: LocalBand) -> tuple[LocalAgent, LocalAgent, LocalRoom]:
+    agent, other = band.register_agent("Scribe", "Takes notes"), band.register_agent("Other")
+    return agent, other, await band.user.create_room("Plans", [agent])
+
+
+async def collect(rest: Rest, path: str, limit: int) -> list[str]:
+    rows: list[str] = []
+    cursor = ""
+    while True:
+        answer = (await rest("GET", f"{path}limit={limit}{cursor}")).json()
+        rows += [row["id"] for row in answer["data"]]
+        assert answer["metadata"]["has_more"] is (answer["metadata"]["next_cursor"] is not None)
+        if not answer["metadata"]["has_more"]:
+            return rows
+        cursor = f"&cursor={answer['metadata']['next_cursor']}"

@@ -1,35 +1,15 @@
-"""The REST interface, on both faces."""
+"""The REST interface for agents, on both faces."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import httpx  # noqa: ASYNC127 - a client that is not ours
 import pytest
 
-from band_trio.errors import BandApiError
-from band_trio.localband import LocalAgent, LocalBand, LocalRoom
+from band_trio.localband import LocalBand
 from band_trio.protocol import rest as bodies
 from band_trio.protocol.structure import structure
-from tests.localband.kit import Rest, open_rest
-
-NOBODY = "00000000-0000-4000-8000-000000000000"
-
-
-def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """Check the shape of an error, which is the same everywhere, and return it."""
-    error: dict[str, Any] = answer.json()["error"]
-    assert (answer.status_code, error["code"]) == (status, code), answer.text
-    assert all(isinstance(error[key], str) for key in ("code", "message", "request_id"))
-    if status == 422:
-        assert error["details"]
-        assert all(isinstance(each, list) for each in error["details"].values())
-    return error
-
-
-async def furnish(band: LocalBand) -> tuple[LocalAgent, LocalAgent, LocalRoom]:
-    agent, other = band.register_agent("Scribe", "Takes notes"), band.register_agent("Other")
-    return agent, other, await band.user.create_room("Plans", [agent])
+from tests.localband.kit import NOBODY, Rest, collect, furnish, open_rest, refused
 
 
 async def test_me_has_everything_that_clients_need(band: LocalBand) -> None:
@@ -348,107 +328,6 @@ async def test_chats_and_peers_are_paged_by_number(memory_band: LocalBand) -> No
         assert all(structure(row, bodies.Peer).handle for row in absent)
 
 
-async def test_a_person_works_over_rest(band: LocalBand) -> None:
-    async with open_rest(band) as rest:
-        assert (await rest.data("GET", "/me/profile"))["handle"] == "demo-user"
-        made = await rest.data(
-            "POST", "/me/agents/register", {"agent": {"name": "Bot", "description": "d"}}
-        )
-        agent_id, agent_key = made["agent"]["id"], made["credentials"]["api_key"]
-        refused(
-            await rest("POST", "/me/agents/register", {"agent": {"name": "x"}}),
-            422,
-            "validation_error",
-        )
-        room = await rest.data("POST", "/me/chats", {"chat": {"title": "Hello"}})
-        base = f"/me/chats/{room['id']}"
-        await rest.data(
-            "POST", f"{base}/participants", {"participant": {"participant_id": agent_id}}
-        )
-        receipt = await rest.data(
-            "POST",
-            f"{base}/messages",
-            {"message": {"content": "hi", "mentions": [{"id": agent_id}]}},
-        )
-        assert receipt["recipients"] == [{"id": agent_id, "handle": "demo-user/bot", "name": "Bot"}]
-        next_one = await rest("GET", f"/agent/chats/{room['id']}/messages/next", key=agent_key)
-        assert next_one.json()["data"]["id"] == receipt["id"]
-        listed = await rest.data("GET", f"{base}/messages")
-        assert [row["id"] for row in listed] == [receipt["id"]]
-        people = await rest.data("GET", f"{base}/participants?participant_type=Agent")
-        assert [row["id"] for row in people] == [agent_id]
-        runs = await rest.data("GET", f"/me/agents/{agent_id}/executions")
-        assert [row["chat_room_id"] for row in runs] == [room["id"]]
-        await rest.data("POST", f"/me/agents/{agent_id}/executions/{runs[0]['id']}/interrupt")
-        refused(
-            await rest("POST", f"/me/agents/{agent_id}/executions/{NOBODY}/interrupt"),
-            404,
-            "not_found",
-        )
-        for verb, state in (("stop", True), ("play", False)):
-            await rest.data("POST", f"{base}/agents/{verb}")
-            assert band.world.rooms[room["id"]].is_stopped(agent_id) is state
-        agents = (await rest("GET", "/me/agents?name=BO")).json()
-        assert [row["id"] for row in agents["data"]] == [agent_id]
-        assert agents["metadata"]["available_filters"]
-        refused(await rest("DELETE", f"/me/agents/{agent_id}"), 422, "validation_error")
-        deleted = await rest.data("DELETE", f"/me/agents/{agent_id}?force=true")
-        assert deleted["executions_deleted"] == 1
-        refused(await rest("GET", "/agent/me", key=agent_key), 401, "unauthorized")
-        await rest.data("DELETE", base)
-        refused(await rest("GET", base), 404, "not_found")
-
-
-async def test_a_person_reads_rooms_of_own_agents_only_on_demand(memory_band: LocalBand) -> None:
-    agent = memory_band.register_agent("Scribe")
-    async with open_rest(memory_band, agent) as rest:
-        room = (await rest.data("POST", "/agent/chats", {"chat": {}}))["id"]
-    async with open_rest(memory_band) as rest:
-        assert await rest.data("GET", "/me/chats") == []
-        wide = await rest.data("GET", "/me/chats?include=agent_rooms")
-        assert [row["id"] for row in wide] == [room]
-        assert await rest.data("GET", f"/me/chats/{room}/messages") == []
-        text = {"message": {"content": "x", "mentions": [{"id": agent.id}]}}
-        refused(await rest("POST", f"/me/chats/{room}/messages", text), 404, "not_found")
-
-
-async def test_messages_of_a_room_newest_first_and_filtered(memory_band: LocalBand) -> None:
-    agent, _, room = await furnish(memory_band)
-    async with open_rest(memory_band, agent) as rest:
-        for kind in ("thought", "error", "thought"):
-            event = {"event": {"content": kind, "message_type": kind}}
-            await rest.data("POST", f"/agent/chats/{room.id}/events", event)
-    await memory_band.user.send(room, "hi", [agent])
-    base = f"/me/chats/{room.id}/messages"
-
-    async with open_rest(memory_band) as rest:
-
-        async def kinds(query: str) -> list[str]:
-            return [row["message_type"] for row in await rest.data("GET", f"{base}?{query}")]
-
-        assert await kinds("") == ["text", "thought", "error", "thought"]
-        assert await kinds("message_type=thought") == ["thought", "thought"]
-        assert await kinds("message_types=error,text") == ["text", "error"]
-        assert await kinds("exclude_message_types=text") == ["thought", "error", "thought"]
-        newest = (await rest.data("GET", f"{base}?limit=1"))[0]["inserted_at"]
-        assert await kinds(f"since={newest}") == ["text"]
-        for bad in ("message_type=a&message_types=b", "message_types=a,%20b", "since=soon"):
-            refused(await rest("GET", f"{base}?{bad}"), 422, "validation_error")
-
-
-async def test_the_person_of_a_program_gets_typed_refusals(memory_band: LocalBand) -> None:
-    agent, other, room = await furnish(memory_band)
-    with pytest.raises(BandApiError, match="mentioned_participant_not_in_room"):
-        await memory_band.user.send(room, "x", [other])
-    with pytest.raises(BandApiError) as caught:
-        await memory_band.user.add(room, agent)
-    assert caught.value.status == 409
-    await memory_band.user.delete_room(room)
-    with pytest.raises(BandApiError) as caught:
-        await memory_band.user.messages(room)
-    assert caught.value.status == 404
-
-
 async def test_requests_are_recorded(memory_band: LocalBand) -> None:
     agent, _, room = await furnish(memory_band)
     async with open_rest(memory_band, agent) as rest:
@@ -461,18 +340,6 @@ async def test_requests_are_recorded(memory_band: LocalBand) -> None:
         ("me", 401, None, None),
     ]
     assert not any(agent.api_key in repr(row) for row in memory_band.log.rows)
-
-
-async def collect(rest: Rest, path: str, limit: int) -> list[str]:
-    rows: list[str] = []
-    cursor = ""
-    while True:
-        answer = (await rest("GET", f"{path}limit={limit}{cursor}")).json()
-        rows += [row["id"] for row in answer["data"]]
-        assert answer["metadata"]["has_more"] is (answer["metadata"]["next_cursor"] is not None)
-        if not answer["metadata"]["has_more"]:
-            return rows
-        cursor = f"&cursor={answer['metadata']['next_cursor']}"
 
 
 async def test_cursors_walk_every_list_once(memory_band: LocalBand) -> None:
