@@ -1,4 +1,4 @@
-"""Every request of a turn × every fault, and every end of a turn at every step of it."""
+"""Every fault of every request of a turn, and every end of a turn at every step of it."""
 
 from __future__ import annotations
 
