@@ -130,6 +130,9 @@ class Agent:
         runtime = self._runtime = PlatformRuntime(self._settings)
         try:
             report = await runtime.serve(lambda: task_status.started(self))
+        except trio.Cancelled:
+            _raise_errors(runtime.lifecycle.errors)  # a cancellation does not hide what came first
+            raise
         finally:
             self._runtime = None
         _raise_errors(runtime.lifecycle.errors)
@@ -229,6 +232,12 @@ def _check_contacts(contacts: ContactEventConfig | None) -> None:
 
 
 def _raise_errors(errors: list[BaseException]) -> None:
+    program_ends = [each for each in errors if isinstance(each, SystemExit | KeyboardInterrupt)]
+    if program_ends:  # bare, so that a program ends with its exit code, whatever else has failed
+        for error in errors:
+            if error is not program_ends[0]:
+                _log.error("the agent also failed with %s", type(error).__name__, exc_info=error)
+        raise program_ends[0]
     if len(errors) == 1:
         raise errors[0]
     if errors:

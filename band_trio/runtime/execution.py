@@ -60,6 +60,8 @@ class ExecutionContext:
     briefing: Briefing = attrs.field(init=False)
     stalled: bool = attrs.field(default=False, init=False)
     """Whether a turn was told to end and does not."""
+    cleaned_up: bool = attrs.field(default=False, init=False)
+    """Whether `on_cleanup` was called."""
     _intake: Intake = attrs.field(init=False)
     _backlog: Backlog = attrs.field(init=False)
     _drain: Drain = attrs.field(init=False)
@@ -383,6 +385,7 @@ class ExecutionContext:
         if self._ending is not End.LEFT:
             with lifecycle.shield(seconds, MARKS):
                 await self._indicator.flush()
+        self.cleaned_up = True
         problem = await services.hooks.guard(
             f"on_cleanup of room {self.room_id}",
             services.adapter.adapter.on_cleanup,

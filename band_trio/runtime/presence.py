@@ -324,7 +324,9 @@ class RoomPresence:
             self._bell.ring()
 
     async def _run_child(self, membership: Membership, generation: int) -> bool:
-        """Run a child once; tell whether it ended by itself. This is where a broken room stops."""
+        """Run a child once; tell whether it has ended for good, which a broken one has only if it
+        was cleaned up. This is where a room that breaks stops.
+        """
         room = ExecutionContext(membership.room_id, self._services, membership.control)
         only_cleans_up = self._is_over(membership, generation)
         if membership.generation != generation:
@@ -343,12 +345,12 @@ class RoomPresence:
                 raise
             if ends_program(exc):
                 self._services.lifecycle.fail(_program_end(exc))
-                return only_cleans_up
+                return room.cleaned_up or only_cleans_up
             _log.exception("room %s broke and is started again", membership.room_id)
             names = ", ".join(type(leaf).__name__ for leaf in leaf_errors(exc))
             self._services.problems.note(f"room {membership.room_id} broke: {names}")
             membership.child = None
-            return only_cleans_up
+            return room.cleaned_up or only_cleans_up
         return True
 
     def _is_over(self, membership: Membership, generation: int) -> bool:
