@@ -266,6 +266,8 @@ async def test_usage_is_not_emitted_when_the_turn_is_cancelled() -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         await Seen().emit_usage(tools, TurnUsage(1, 2))
+        tools.turn.settle()  # it returned, as a `finally` needs it to
+    assert tools.turn.complete
     tools.turn.close()
     await Seen().emit_usage(tools, TurnUsage(1, 2))
 

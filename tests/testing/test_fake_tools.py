@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
-from band_trio.errors import BandApiError, BandConfigError, BandToolError, MentionError
+from band_trio.errors import (
+    BandApiError,
+    BandConfigError,
+    BandToolError,
+    MentionError,
+    MessagePostError,
+    TurnClosedError,
+)
 from band_trio.testing import (
     FakeAgentTools,
     events_of_type,
@@ -161,12 +168,12 @@ async def test_a_held_message_is_in_flight_until_released(autojump_clock: MockCl
                 nursery.start_soon(tools.send_message, "slow one", ["x"])
                 await hold.reached()
                 await tools.send_message("quick one", ["x"])
-                assert tools.chat == ["quick one"]
+                await tools.send_message("slow, but not the next", ["x"])
+                assert tools.chat == ["quick one", "slow, but not the next"]
                 hold.release()
-                await tools.until_said("slow")
-                await tools.send_message("slow again", ["x"])
+                await tools.until_said("slow one")
 
-    assert tools.chat == ["quick one", "slow one", "slow again"]
+    assert tools.chat == ["quick one", "slow, but not the next", "slow one"]
 
 
 async def test_leaving_the_block_releases(autojump_clock: MockClock) -> None:
@@ -199,6 +206,51 @@ async def test_a_held_message_that_is_cancelled_leaves_no_trace(
 
     assert tools.posts == []
     assert tools.turn.effects == set()
+
+
+async def test_a_turn_that_ends_while_a_message_is_held_keeps_it_from_being_sent(
+    autojump_clock: MockClock,
+) -> None:
+    tools = FakeAgentTools()
+    async with trio.open_nursery() as nursery:
+        async with tools.hold_message("x") as hold:
+
+            async def send() -> None:
+                with pytest.raises(TurnClosedError):
+                    await tools.send_message("x", ["x"])
+
+            nursery.start_soon(send)
+            await hold.reached()
+            tools.turn.close()
+
+    assert tools.posts == []
+
+
+async def test_who_joins_a_held_message_that_is_cancelled_learns_that_it_is_unknown(
+    autojump_clock: MockClock,
+) -> None:
+    tools = FakeAgentTools()
+    impatient = trio.CancelScope()
+
+    async def first() -> None:
+        with impatient:
+            await tools.send_message("x", ["x"])
+
+    async def second() -> None:
+        with pytest.raises(MessagePostError):
+            await tools.send_message("x", ["x"])
+
+    async with trio.open_nursery() as nursery:
+        async with tools.hold_message("x") as hold:
+            nursery.start_soon(first)
+            await hold.reached()
+            nursery.start_soon(second)
+            await wait_all_tasks_blocked()
+            impatient.cancel()
+            await wait_all_tasks_blocked()
+
+    assert tools.posts == []
+    assert tools.turn.replied
 
 
 # --------------------------------------------------------------------------- assertions

@@ -178,6 +178,45 @@ async def test_another_refusal_is_told() -> None:
     assert not tools.turn.complete
 
 
+async def test_a_call_of_many_slow_reads_ends_within_its_time(autojump_clock: MockClock) -> None:
+    platform = Platform(peers=[{**HELPER, "id": f"p{n}", "handle": f"x/p{n}"} for n in range(900)])
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await trio.sleep(14)
+        platform.answer("GET", "peers", slow)
+        return platform._usual(request, "/peers", None)
+
+    platform.answer("GET", "peers", slow)
+    began = trio.current_time()
+    async with open_tools(platform) as tools:
+        with pytest.raises(BandToolError, match="timed out"):
+            await tools.add_participant("nobody")
+
+    assert trio.current_time() - began == pytest.approx(60)
+    assert not tools.turn.complete
+
+
+async def test_a_write_that_runs_out_of_time_is_checked(autojump_clock: MockClock) -> None:
+    platform = Platform()
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await trio.sleep(14)
+        return httpx.Response(429 if len(platform.requests) < 5 else 200, json={"data": [HELPER]})
+
+    async def hang(_: httpx.Request) -> httpx.Response:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    for _ in range(4):
+        platform.answer("GET", "peers", slow)
+    platform.answer("POST", "participants", hang, commit=True)
+    began = trio.current_time()
+    async with open_tools(platform) as tools:
+        assert (await tools.add_participant("x/helper"))["status"] == "added"
+
+    assert trio.current_time() - began <= 61
+
+
 # --------------------------------------------------------------------------- removing
 
 
@@ -203,14 +242,14 @@ async def test_somebody_absent_is_told_with_who_is_there() -> None:
             await tools.remove_participant("helper")
 
 
+@pytest.mark.parametrize("answer", [httpx.Response(503), httpx.ReadError("cut")])
 @pytest.mark.parametrize("worked", [True, False])
 async def test_a_removal_without_an_answer_is_checked(
-    worked: bool, autojump_clock: MockClock
+    worked: bool, answer: Any, autojump_clock: MockClock
 ) -> None:
     platform = Platform()
     platform.participants.append(HELPER)
     for number in range(500):
-        answer = httpx.Response(503)
         platform.answer("DELETE", "agent-helper", answer, commit=worked and not number)
     async with open_tools(platform) as tools:
         if worked:
