@@ -103,6 +103,7 @@ class Api:
         """Where the requests go; what errors name."""
         self.config: Final = config
         self._secret = secret
+        self.secrets: Final = (secret,)
         self._headers = httpx.Headers(
             {"X-API-Key": secret, "User-Agent": USER_AGENT, "Accept": "application/json"}
         )

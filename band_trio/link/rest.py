@@ -54,6 +54,16 @@ class RestClient:
 
     api: Api
 
+    @property
+    def call_seconds(self) -> float:
+        """How long a whole call may take, its repetitions included."""
+        return self.api.config.rest_call_seconds
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not appear in any text for a model or a room."""
+        return self.api.secrets
+
     # ----------------------------------------------------------------- the agent
 
     async def get_me(self) -> AgentMe:

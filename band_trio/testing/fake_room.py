@@ -45,6 +45,8 @@ class FakeRoom:
     added: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     removed: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     rooms: list[ChatRoom] = attrs.field(factory=list, init=False)
+    call_seconds: float = attrs.field(default=60.0, init=False)
+    secrets: tuple[str, ...] = attrs.field(default=(), init=False)
     context_calls: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     message_error: Exception | None = attrs.field(default=None, init=False)
     event_error: Exception | None = attrs.field(default=None, init=False)

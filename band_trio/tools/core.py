@@ -42,9 +42,6 @@ from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
 
-TOOL_SECONDS: Final = 60.0
-"""Longest tool call, all its requests and retries included, where the client tells no other."""
-
 _UNREADABLE: Final = "unreadable_answer"
 """The code that the client gives to a success without the data that was asked for."""
 
@@ -60,6 +57,10 @@ Method = Callable[Concatenate[C, P], Coroutine[Any, Any, R]]
 class ToolRest(Protocol):
     """What the tools need of the REST client; `band_trio.link.rest.RestClient` has it."""
 
+    @property
+    def call_seconds(self) -> float: ...
+    @property
+    def secrets(self) -> tuple[str, ...]: ...
     async def list_participants(self, room_id: str, /) -> list[Participant]: ...
     async def add_participant(
         self, room_id: str, participant_id: str, role: str, /
@@ -186,16 +187,9 @@ class ToolCore:
 
     # ----------------------------------------------------------------- limits of a call
 
-    @property
-    def _secrets(self) -> Iterable[str]:
-        """What must never be shown, as far as the client knows it."""
-        secrets: Iterable[str] = getattr(self.rest, "secrets", ())
-        return secrets
-
     def _deadline(self) -> float:
         """Return when a call that begins now has to be over (trio time)."""
-        seconds: float = getattr(self.rest, "call_seconds", TOOL_SECONDS)
-        return trio.current_time() + seconds
+        return trio.current_time() + self.rest.call_seconds
 
     @contextmanager
     def _reading(self, deadline: float) -> Generator[None]:

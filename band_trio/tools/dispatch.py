@@ -135,7 +135,7 @@ class Dispatch(ToolCore):
             raise
         except Exception as exc:  # noqa: BLE001 - one channel for errors: the model is told
             _log.info("room %s: tool %s failed: %s", self.room_id, row.name, type(exc).__name__)
-            return _failed(explain(row.name, exc, self._secrets))
+            return _failed(explain(row.name, exc, self.rest.secrets))
         return ToolCallOutcome(serialize_tool_result(result), ok=True)
 
 

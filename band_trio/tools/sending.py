@@ -169,14 +169,16 @@ class Sending(ToolCore):
             _log.warning("room %s: a failure could not be reported: %s", self.room_id, exc)
             if isinstance(exc, MessagePostError):  # it may well be in the room: not a second one
                 self.turn.note_reported()
-            return {"ok": False, "error": error_text(exc, FAILURE_FIELD_CHARS, self._secrets)}
+            return {"ok": False, "error": error_text(exc, FAILURE_FIELD_CHARS, self.rest.secrets)}
         self.turn.note_reported()
         return receipt
 
     def _clean(self, text: str | None) -> str | None:
         if text is None:
             return None
-        return clip(without_controls(redact_credentials(text, self._secrets)), FAILURE_FIELD_CHARS)
+        return clip(
+            without_controls(redact_credentials(text, self.rest.secrets)), FAILURE_FIELD_CHARS
+        )
 
     async def _post_event(
         self, kind: str, content: str, message_type: str, metadata: Mapping[str, Any] | None

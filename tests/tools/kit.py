@@ -20,7 +20,7 @@ from band_trio.tools.turn import Turn
 
 ROOM = "room-1"
 ME = "agent-me"
-KEY = "thnv_a_secret-key"
+KEY = "a/secret+key"  # of no recognisable shape
 MARIA = {"id": "user-maria", "type": "User", "name": "Maria", "handle": "maria"}
 SAM_X = {"id": "agent-sam-x", "type": "Agent", "name": "Sam", "handle": "x/sam"}
 SAM_Y = {"id": "agent-sam-y", "type": "Agent", "name": "Sam", "handle": "y/sam"}

@@ -76,6 +76,9 @@ async def test_errors_of_the_platform_are_told_without_headers_and_urls() -> Non
 
 async def test_an_unforeseen_error_shows_only_its_class(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
+        call_seconds = 60.0
+        secrets = ()
+
         async def list_participants(self, room_id: str, /) -> Any:
             await trio.lowlevel.checkpoint()
             raise ZeroDivisionError("the inner secret of it")

@@ -412,15 +412,15 @@ async def test_g76_an_event_without_an_answer_is_not_posted_again() -> None:
 async def test_a_failure_is_an_error_event_with_all_four_keys() -> None:
     platform, ear = Platform(), Ear()
     async with open_tools(platform, ear=ear) as tools:
-        await tools.send_failure(AgentFailure("acme", " It broke.\x00 Bearer abcdefgh ", "e1"))
+        await tools.send_failure(AgentFailure("acme", f" It broke.\x00 {KEY} ", "e1"))
 
     assert platform.bodies("events")[0]["event"] == {
-        "content": "It broke.� Bearer [REDACTED]",
+        "content": "It broke.� [REDACTED]",
         "message_type": "error",
         "metadata": {
             "failure": {
                 "provider": "acme",
-                "message": " It broke.� Bearer [REDACTED] ",
+                "message": " It broke.� [REDACTED] ",
                 "code": "e1",
                 "detail": None,
             }
