@@ -191,7 +191,7 @@ def test_metadata_of_any_shape_is_no_obstacle(metadata: dict[str, Any], entry: A
 
 
 def test_spent_attempts_are_those_that_failed() -> None:
-    attempts = [{"status": s} for s in ("failed", "success", "failed", "processing")]
+    attempts = [{"status": s} for s in ("failed", "success", "failed", "success", "processing")]
     found = message(
         metadata={"delivery_status": {"a": {"status": "processing", "attempts": attempts}}}
     )

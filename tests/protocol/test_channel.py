@@ -235,6 +235,14 @@ def test_everything_but_ok_rejects_a_join(payload: dict[str, object], reason: st
     assert (channel.phase, channel.reason) == (Phase.IDLE, reason)
 
 
+def test_a_reply_to_another_request_decides_nothing(joined: Channel) -> None:
+    joined.join("8")
+    for join_ref in (None, "8"):
+        assert joined.receive(Frame(join_ref, "7", TOPIC, REPLY, {"status": "ok"})) is Signal.STALE
+        assert joined.receive(Frame(join_ref, None, TOPIC, REPLY, {"status": "ok"})) is Signal.STALE
+    assert joined.phase is Phase.JOINING
+
+
 def test_a_rejoin_replaces_the_join(joined: Channel) -> None:
     joined.join("8")
 

@@ -60,6 +60,8 @@ almost_frames = st.tuples(
 @example([None, None, "t", "e", {}])
 @example([None, None, "t", "e", {}, None])
 @example([None, None, "t", "e"])
+@example([None, None, "", "e", {}])
+@example([None, None, "t", "", {}])
 def test_g78_only_frames_are_frames(parts: Any) -> None:
     text = json.dumps(parts)
     if not is_frame(parts):

@@ -134,6 +134,12 @@ def test_only_a_list_is_a_list(tags: object) -> None:
     assert peer.tags is None
 
 
+@pytest.mark.parametrize("odd", [True, 1.0, "1", [1]])
+def test_only_a_whole_number_is_a_whole_number(odd: object) -> None:
+    assert structure({"current_attempt": odd}, Delivery) == Delivery()
+    assert structure({"current_attempt": 1}, Delivery) == Delivery(current_attempt=1)
+
+
 def test_every_object_has_its_own_containers() -> None:
     one, two = structure(MESSAGE, ChatMessage), structure(MESSAGE, ChatMessage)
     one.metadata["x"] = 1
