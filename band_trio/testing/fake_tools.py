@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 import trio
 
+from band_trio import texts
 from band_trio.errors import MentionError
 from band_trio.protocol.rest import Mention
 from band_trio.protocol.structure import unstructure
@@ -306,7 +307,7 @@ def _unchecked(entry: Any) -> Mention:
     text = mention_text(entry) if isinstance(entry, Mapping) else entry
     name = clean_mention(text) if isinstance(text, str) else ""
     if not name:
-        raise MentionError(f"A mention names nobody: {entry!r}.")
+        raise MentionError(texts.empty_mention(entry))
     return Mention(name)
 
 

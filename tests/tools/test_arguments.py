@@ -33,6 +33,7 @@ class Everything:
     numbers: list[int] = argument("numbers", default=())
     choice: Literal["a", "b"] | None = argument("a choice", default=None)
     ref: str = argument("a reference", default="x", pattern="[A-Za-z0-9_-]+")
+    extra: dict[str, Any] | None = argument("more", default=None)
 
 
 @attrs.frozen
@@ -98,10 +99,17 @@ def test_numbers_and_defaults(args: Any, wanted: tuple[int, int]) -> None:
 
 
 def test_other_types_are_repaired_too() -> None:
-    args = {"flag": "true", "ratio": "0.25", "numbers": "[1, 2]", "choice": "b", "ref": "a-1"}
+    args = {
+        "flag": "true",
+        "ratio": "0.25",
+        "numbers": "[1, 2]",
+        "choice": "b",
+        "ref": "a-1",
+        "extra": '{"a": 1}',
+    }
 
     assert validate_tool_arguments("t", Everything, args) == Everything(
-        True, 0.25, [1, 2], "b", "a-1"
+        True, 0.25, [1, 2], "b", "a-1", {"a": 1}
     )
 
 
@@ -117,7 +125,9 @@ def test_other_types_are_repaired_too() -> None:
         ({"choice": "c"}, "choice: must be one of a, b, not c"),
         ({"ref": "a b"}, 'ref: has characters that are not possible here: "a b"'),
         ({"ref": "a\n"}, "ref: has characters"),
-        ([1], "must be one JSON object (arguments: flag, ratio, numbers, choice, ref)"),
+        ({"extra": [1]}, "extra: must be an object, not a list"),
+        ({"extra": "[1]"}, 'extra: must be an object, not "[1]"'),
+        ([1], "must be one JSON object (arguments: flag, ratio, numbers, choice, ref, extra)"),
         ("no json", "must be one JSON object"),
         (7, "must be one JSON object"),
     ],
