@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Final
 
@@ -175,8 +176,7 @@ class Outbox:
         Not cut off by anything but its own deadline, `settle_seconds`; while the run ends that
         is earlier, so that clean-up keeps its time, and `drain` tries once more.
         """
-        with self._lifecycle.shield(self._session.settle_seconds, MARKS):
-            await self._try(entry)
+        await self._try(entry, self._lifecycle.shield(self._session.settle_seconds, MARKS))
         self.keep(entry)
 
     def keep(self, entry: Entry) -> None:
@@ -223,8 +223,7 @@ class Outbox:
                 await entry.wake.wait()
             await trio.sleep_until(entry.not_before)
             entry.wake = trio.Event()  # before the try: a nudge during it is not lost
-            with trio.move_on_after(self._try_seconds):
-                await self._try(entry)
+            await self._try(entry, trio.move_on_after(self._try_seconds))
             if not self._open(entry):
                 self.on_final(entry.record.room_id)
 
@@ -237,25 +236,25 @@ class Outbox:
     def _stopped_wait(self) -> float:
         return self._session.stopped_resync_seconds or self._session.idle_resync_seconds
 
-    async def _try(self, entry: Entry) -> None:
+    async def _try(self, entry: Entry, bound: AbstractContextManager[trio.CancelScope]) -> None:
         record = entry.record
         entry.tries += 1
-        result, error = MarkResult.UNCONFIRMED, ""
-        try:
-            answer = await self._claim(entry) or await self._mark(entry)
-        except BandConnectionError as exc:
-            error = type(exc).__name__
-        else:
-            result = mark_result(answer)
-            self._note(entry, answer, result)
-            error = str(answer.status)
+        result, why = MarkResult.UNCONFIRMED, "no answer in time"
+        with bound:
+            try:
+                answer = await self._claim(entry) or await self._mark(entry)
+            except BandConnectionError as exc:
+                why = type(exc).__name__
+            else:
+                result, why = mark_result(answer), str(answer.status)
+                self._note(entry, answer, result)
         self._tracer(Marked(record.room_id, record.message_id, record.kind, result.value))
         if result.final:
             self._close(entry, result)
         elif entry.tries in (1, 5) or entry.tries % 50 == 0:
             _log.warning(
                 "mark %s of message %s in room %s is not confirmed (%s, try %d); it is kept",
-                record.kind, record.message_id, record.room_id, error, entry.tries,
+                record.kind, record.message_id, record.room_id, why, entry.tries,
             )  # fmt: skip
 
     async def _claim(self, entry: Entry) -> Answer | None:

@@ -1,0 +1,429 @@
+"""Marks: kept until the platform has them, never cut off, never contradicted, nothing run again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from band_trio import SessionConfig
+from band_trio.trace import Marked, Posted, Recorded
+from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
+from tests.runtime.views import (
+    claims,
+    fail,
+    hang,
+    marks,
+    payload,
+    push_again,
+    records,
+    sent,
+    starts,
+)
+
+QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
+
+BREAKAGES: dict[str, Callable[..., Any]] = {
+    "500": lambda faults, **at: faults.refuse(500, **at),
+    "503": lambda faults, **at: faults.refuse(503, **at),
+    "429": lambda faults, **at: faults.refuse(429, **at),
+    "401": lambda faults, **at: faults.refuse(401, **at),
+    "403": lambda faults, **at: faults.refuse(403, **at),
+    "202": lambda faults, **at: faults.odd_answer(b"{}", status=202, commit=False, **at),
+    "success false": lambda faults, **at: faults.odd_answer(
+        b'{"data": {"success": false}}', commit=False, **at
+    ),
+    "odd 422": lambda faults, **at: faults.refuse(422, details={"/x": ["odd"]}, **at),
+    "hang": lambda faults, **at: faults.hang(commit=False, **at),
+    "cut": lambda faults, **at: faults.cut_request(commit=False, **at),
+    "unreachable": lambda faults, **at: faults.unreachable(**at),
+}
+STORED: dict[str, Callable[..., Any]] = {
+    "500": lambda faults, **at: faults.drop_after_commit(500, **at),
+    "hang": lambda faults, **at: faults.hang(**at),
+    "cut": lambda faults, **at: faults.cut_request(**at),
+}
+
+
+# --------------------------------------------------------------------------- kept until accepted
+
+
+@pytest.mark.parametrize("how", BREAKAGES)
+@pytest.mark.parametrize(
+    ("route", "behaviour"), [("processed", reply), ("failed", fail)], ids=["g11", "g12"]
+)
+async def test_g11_g12_a_mark_is_tried_until_the_platform_has_it_and_nothing_runs_again(
+    how: str, route: str, behaviour: Behaviour, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        here.adapter.on("m0")(behaviour)
+        async with here.running(QUIET):
+            await trio.sleep(1)
+            message = await here.say(room, "m0")
+            BREAKAGES[how](here.band.faults, route=route, message=message, times=12)
+            behind = await here.say(room, "m1")
+            await here.settled(behind)  # the room goes on meanwhile
+            await here.settled(message, state=route)
+            await trio.sleep(300)
+
+        assert starts(here) == [message, behind]
+        assert records(here) == [(message, route), (behind, "processed")]
+        results = [e.result for e in here.seen(Marked) if e.message_id == message]
+        assert results == ["unconfirmed"] * 12 + ["accepted"]
+
+        assert here.band.state(message, here.account) == route
+        assert len(here.band.attempts(message, here.account)) == 1
+
+
+async def test_g11_tries_are_spread_by_a_growing_wait_with_a_cap(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    session = attrs.evolve(QUIET, settle_base_seconds=1, settle_cap_seconds=8)
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(session):
+            here.band.faults.refuse(500, route="processed", times=8)
+            message = await here.say(room, "m0")
+            await here.settled(message)
+            tried = sent(here, "processed", message)
+
+        waits = [b - a for a, b in pairwise(tried)]
+        assert len(waits) == 8
+        for wait, longest in zip(waits, [1, 2, 4, 8, 8, 8, 8, 8], strict=True):
+            assert longest / 2 <= wait <= longest
+
+
+async def test_g11_a_told_wait_is_obeyed(autojump_clock: trio.testing.MockClock) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            here.band.faults.refuse(429, route="processed", retry_after=90)
+            message = await here.say(room, "m0")
+            await here.settled(message)
+            first, second = sent(here, "processed", message)
+        assert second - first == pytest.approx(90)
+
+
+async def test_g11_a_reconnect_causes_a_try(autojump_clock: trio.testing.MockClock) -> None:
+    session = attrs.evolve(QUIET, settle_base_seconds=500, settle_cap_seconds=500)
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(session):
+            here.band.faults.refuse(500, route="processed")
+            message = await here.say(room, "m0")
+            await trio.sleep(10)
+            here.band.cut(here.account)
+            await trio.sleep(5)
+            assert here.band.state(message, here.account) == "processed"
+
+
+async def test_g11_a_stopped_room_keeps_its_mark_until_the_play(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            await trio.sleep(1)
+            # The stop comes while the mark is on its way: the platform answers 204.
+            here.band.faults.delay(3, route="processed")
+            message = await here.say(room, "m0")
+            await here.band.until(lambda: bool(here.seen(Recorded)))
+            await here.band.user.stop(room)
+            await trio.sleep(100)
+            assert marks(here) == [("processed", "stopped")]
+            assert here.band.state(message, here.account) == "processing"
+            await here.band.user.play(room)
+            await here.settled(message)
+            await trio.sleep(10)
+
+        assert marks(here) == [("processed", "stopped"), ("processed", "accepted")]
+        assert starts(here) == [message]
+
+
+async def test_g11_an_entry_outlives_its_room(autojump_clock: trio.testing.MockClock) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            here.band.faults.refuse(500, route="processed", times=5)
+            message = await here.say(room, "m0")
+            await here.band.until(lambda: bool(here.seen(Recorded)))
+            await here.band.user.remove(room, here.account)
+            await trio.sleep(1)
+            await here.band.user.add(room, here.account)
+            await here.settled(message)
+            await trio.sleep(100)
+        assert starts(here) == [message]
+
+
+async def test_g12_a_refused_error_text_is_replaced_by_the_bare_class_name(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(fail) as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            here.band.faults.refuse(422, route="failed", details={"/error": ["is not nice"]})
+            message = await here.say(room, "m0")
+            await here.settled(message, state="failed")
+        assert here.band.world.messages[message].deliveries[here.account.id].attempts[0].error == (
+            "ValueError"
+        )
+        assert starts(here) == [message]
+
+
+async def test_g37_the_report_comes_behind_the_final_mark_and_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(fail) as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            here.band.faults.refuse(500, route="failed", times=4)
+            message = await here.say(room, "m0")
+            await trio.sleep(300)
+
+        assert [post.kind for post in here.seen(Posted)] == ["error"]
+        assert sent(here, "post_event")[0] >= sent(here, "failed", message)[-1]
+        assert len(sent(here, "post_event")) == 1
+
+
+async def test_a_room_with_too_many_unconfirmed_records_claims_nothing_new(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    session = attrs.evolve(QUIET, room_unsettled=3, settle_base_seconds=5, settle_cap_seconds=5)
+    async with stage() as here:
+        room, other = await here.room(), await here.room()
+        async with here.running(session):
+            rule = here.band.faults.refuse(500, route="processed", room=room, times=None)
+            messages = [await here.say(room, f"m{n}") for n in range(6)]
+            await trio.sleep(100)
+            assert starts(here) == messages[:3]
+            # Hints that come now do not make the room spin on its list.
+            before = len(sent(here, "next"))
+            messages += [await here.say(room, f"m{n}") for n in range(6, 9)]
+            await trio.sleep(100)
+            assert len(sent(here, "next")) - before <= 3
+            await here.settled(await here.say(other, "elsewhere"))
+            rule.lift()
+            await here.settled(*messages)
+        assert [m for m in starts(here) if m in messages] == messages
+
+
+# --------------------------------------------------------------------------- never cut off
+
+
+async def interrupt(here: Stage, room: str) -> None:
+    await here.band.user.interrupt(here.account)
+
+
+async def stop(here: Stage, room: str) -> None:
+    here.band.signal(here.account, "stop", room_id=room)
+    await trio.lowlevel.checkpoint()
+
+
+async def leave(here: Stage, room: str) -> None:
+    topic = f"agent_rooms:{here.account.id}"
+    here.band.send_frame(here.account, topic, "room_removed", {"id": room})
+    await trio.lowlevel.checkpoint()
+
+
+async def reconnect(here: Stage, room: str) -> None:
+    here.band.cut(here.account)
+    await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("act", [interrupt, stop, leave, reconnect], ids=lambda act: act.__name__)
+@pytest.mark.parametrize(("route", "behaviour"), [("processed", reply), ("failed", fail)])
+async def test_g13_c11_a_mark_in_flight_is_cut_off_by_nothing_and_then_kept(
+    route: str,
+    behaviour: Behaviour,
+    act: Callable[[Stage, str], Awaitable[None]],
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(behaviour) as here:
+        room = await here.room()
+        async with here.running(attrs.evolve(QUIET, settle_seconds=5)):
+            await trio.sleep(1)
+            here.band.faults.delay(4, route=route)  # longer than the act, shorter than the bound
+            message = await here.say(room, "m0")
+            await here.band.until(lambda: bool(here.seen(Recorded)))
+            await trio.sleep(1)
+            await act(here, room)
+            await trio.sleep(2)
+            assert marks(here) == []
+            await trio.sleep(2)
+            assert marks(here) == [(route, "accepted")]
+
+        assert records(here) == [(message, route)]
+        assert starts(here) == [message]
+        assert len(sent(here, route, message)) == 1
+
+
+async def test_g13_after_its_own_deadline_a_mark_is_kept_as_unconfirmed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(attrs.evolve(QUIET, settle_seconds=5)) as agent:
+            await trio.sleep(1)
+            here.band.faults.hang(commit=False, route="processed")
+            message = await here.say(room, "m0")
+            behind = await here.say(room, "m1")
+            began = trio.current_time()
+            await here.settled(behind)
+            assert trio.current_time() == pytest.approx(began + 5)  # the room waits so long
+            await trio.sleep(0.1)
+            assert agent.health().unconfirmed == 1
+            await here.settled(message)
+            await trio.sleep(1)
+            assert agent.health().unconfirmed == 0
+        assert starts(here) == [message, behind]
+
+
+@pytest.mark.parametrize("grace", [0, 10])
+async def test_g13_a_stop_of_the_agent_lets_a_mark_in_flight_finish(
+    grace: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET, grace=grace):
+            await trio.sleep(1)
+            here.band.faults.delay(1, route="processed")
+            message = await here.say(room, "m0")
+            await here.band.until(lambda: bool(here.seen(Recorded)))
+        assert here.band.state(message, here.account) == "processed"
+        assert here.reports[0].graceful
+
+
+# --------------------------------------------------------------------------- never run again
+
+
+@pytest.mark.parametrize("how", BREAKAGES)
+async def test_g14_c11_a_message_whose_mark_is_lost_is_not_run_again_when_it_is_served_again(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """By push, by list, after a reconnect: the platform still has it as `processing`."""
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            await here.settled(await here.say(room, "first"))
+            message = await here.say(room, "m0")
+            BREAKAGES[how](here.band.faults, route="processed", times=20)
+            await here.band.until(lambda: len(here.seen(Recorded)) == 2)
+            for _ in range(3):
+                push_again(here, room, payload(here, message))
+                await trio.sleep(3)
+                here.band.cut(here.account)
+                await trio.sleep(3)
+            await here.settled(message)
+            push_again(here, room, payload(here, message))
+            await trio.sleep(300)
+
+        assert starts(here).count(message) == 1
+        assert claims(here).count((message, "claimed")) == 1
+        assert here.band.attempts(message, here.account) == ["success"]
+
+
+@pytest.mark.parametrize("how", STORED)
+async def test_g14_g15_g16_c10_a_mark_that_was_stored_without_an_answer_is_settled(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Its repetition finds no live attempt: that is no failure."""
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET) as agent:
+            STORED[how](here.band.faults, route="processed")
+            message = await here.say(room, "m0")
+            await trio.sleep(300)
+            assert agent.health().unconfirmed == 0
+
+        assert marks(here) == [("processed", "unconfirmed"), ("processed", "rejected")]
+        assert starts(here) == [message]
+        assert sent(here, "failed") == []
+
+
+FINAL = {
+    "404": lambda faults, **at: faults.refuse(404, **at),
+    "409": lambda faults, **at: faults.refuse(409, **at),
+    "422": lambda faults, **at: faults.refuse(
+        422, details={"/processing_attempt": ["no live attempt"]}, **at
+    ),
+}
+
+
+@pytest.mark.parametrize("how", FINAL)
+@pytest.mark.parametrize(("route", "behaviour"), [("processed", reply), ("failed", fail)])
+async def test_g15_a_final_answer_ends_the_matter(
+    how: str, route: str, behaviour: Behaviour, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        here.adapter.on("m0")(behaviour)
+        async with here.running(QUIET) as agent:
+            await trio.sleep(1)
+            FINAL[how](here.band.faults, route=route)
+            message = await here.say(room, "m0")
+            behind = await here.say(room, "m1")
+            await here.settled(behind)
+            await trio.sleep(300)
+            assert agent.health().unconfirmed == 0
+
+        result = "not_found" if how == "404" else "rejected"
+        assert marks(here) == [(route, result), ("processed", "accepted")]
+        assert starts(here) == [message, behind]
+        assert len(sent(here, route, message)) == 1
+        reports = len(sent(here, "post_event"))
+        assert reports == (1 if route == "failed" and how != "404" else 0)
+
+
+async def test_g12_a_retry_waits_for_the_failed_mark_of_the_run_before(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+
+        async def second_time(call: Call) -> None:
+            if len(here.adapter.calls) == 1:
+                raise ValueError("no")
+            await reply(call)
+
+        here.adapter.behaviour = second_time
+        async with here.running(attrs.evolve(QUIET, max_message_retries=2, retry_base_seconds=1)):
+            here.band.faults.refuse(500, route="failed", times=5)
+            message = await here.say(room, "m0")
+            await here.settled(message)
+            claimed, failed = sent(here, "processing", message), sent(here, "failed", message)
+
+        assert len(claimed) == 2
+        assert len(failed) == 6
+        assert claimed[1] >= failed[-1]
+        assert here.band.attempts(message, here.account) == ["failed", "success"]
+
+
+async def test_an_interrupt_that_meets_the_end_of_the_program_is_still_told(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The interrupt came first, so the message is processed, although the run is cut off."""
+
+    async def ends_the_program(call: Call) -> None:
+        try:
+            await hang(call)
+        finally:
+            raise SystemExit(3)
+
+    async with stage(ends_the_program) as here:
+        room = await here.room()
+        agent = here.agent(QUIET)
+        with pytest.RaisesGroup(SystemExit):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(agent.run)
+                message = await here.say(room, "m0")
+                await here.adapter.until_running()
+                await here.band.user.interrupt(here.account)
+                await trio.sleep(100)
+        assert records(here) == [(message, "processed")]
+        assert here.band.state(message, here.account) == "processed"
