@@ -19,6 +19,9 @@ from band_trio.types import AgentToolsProtocol, HistoryProvider
 
 E = TypeVar("E", bound=TraceEvent)
 
+MADE_WITH = ("preprocessor", "on_participant_added", "on_participant_removed")
+"""Arguments of `Agent.create` that a stage passes on."""
+
 PATIENCE = 5000.0
 """Virtual seconds after which a test has waited in vain."""
 
@@ -147,11 +150,13 @@ class Stage:
         return await self.band.user.send(room_id, text, mentions=[self.account])
 
     def agent(self, session: SessionConfig | None = None, **options: Any) -> Agent:
-        """Make an agent for the account; *options* are those of AgentConfig."""
+        """Make an agent for the account; *options* are those of AgentConfig and `Agent.create`."""
+        made = {name: options.pop(name) for name in MADE_WITH if name in options}
         options = {"observer": self.observe, "single_instance": False, **options}
         return Agent.create(
             adapter=self.adapter,
             session_config=session or SessionConfig(),
+            **made,
             **self.band.connection(self.account, **options),
         )
 

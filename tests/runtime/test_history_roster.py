@@ -1,0 +1,420 @@
+"""What turns are given: history, roster text and system lines, and when that is committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from band_trio import InputNotAccepted, SessionConfig
+from band_trio.runtime.execution import ExecutionContext
+from tests.runtime.harness import Call, Stage, reply, stage
+from tests.runtime.views import fail, hang, lasting, reads, sent
+
+QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
+
+
+def contents(call: Call) -> list[str]:
+    """Return the history of a call as bare texts."""
+    texts = [row["content"] for row in call.history.raw]
+    return [text.split(" ", 1)[-1] if text.startswith("@") else text for text in texts]
+
+
+def child(here: Stage, agent: Any, room: str) -> ExecutionContext:
+    """Return what serves a room."""
+    served = agent._runtime._presence.room(room)
+    assert isinstance(served, ExecutionContext)
+    return served
+
+
+async def talk(here: Stage, room: str, count: int, since: int = 0) -> list[str]:
+    """Say things to the agent while it is down."""
+    return [await here.say(room, f"m{n}") for n in range(since, since + count)]
+
+
+async def done_before(here: Stage, room: str, count: int) -> list[str]:
+    """Fill a room with messages that an earlier run has handled, each without a reply."""
+
+    async def silent(call: Call) -> None:
+        await call.tools.no_reply()
+
+    here.adapter.behaviour = silent
+    async with here.running(QUIET):
+        messages = await talk(here, room, count)
+        await here.settled(*messages)
+    here.adapter.behaviour = reply
+    here.adapter.calls.clear()
+    here.trace.clear()
+    return messages
+
+
+# --------------------------------------------------------------------------- history
+
+
+async def test_g63_c33_the_newest_items_before_the_trigger_oldest_first(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        await done_before(here, room, 249)
+        async with here.running(attrs.evolve(QUIET, max_context_messages=100)):
+            await here.settled(*await talk(here, room, 1, since=249))
+
+        (call,) = here.adapter.calls
+        assert call.bootstrap
+        assert contents(call) == [f"m{n}" for n in range(149, 249)]
+        assert reads(here, room).count("context") == 3
+
+
+async def test_g63_c37_history_never_holds_the_trigger_or_what_comes_after_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """No turn is committed before the third, so each gets a bootstrap of its own."""
+
+    async def third_time(call: Call) -> None:
+        if call.text in ("m0", "m1"):
+            raise ValueError("no")
+        await reply(call)
+
+    async with stage(third_time) as here:
+        room = await here.room()
+        messages = await talk(here, room, 4)
+        session = attrs.evolve(QUIET, report_turn_failures_to_room=False)
+        async with here.running(session):
+            await here.settled(*messages[2:])
+
+        assert [call.bootstrap for call in here.adapter.calls] == [True, True, True, False]
+        assert [contents(call) for call in here.adapter.calls] == [[], ["m0"], ["m0", "m1"], []]
+
+
+async def test_g63_c37_a_set_aside_trigger_that_runs_later_sees_nothing_of_the_future(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The load for a later message has gone beyond it already."""
+
+    async def never(call: Call) -> None:
+        if len(here.adapter.calls) < 4:
+            raise ValueError("no")
+        await reply(call)
+
+    async with stage(never) as here:
+        room = await here.room()
+        messages = await talk(here, room, 3)
+        session = attrs.evolve(
+            QUIET, max_message_retries=9, retry_base_seconds=40, hold_seconds=1,
+            report_turn_failures_to_room=False,
+        )  # fmt: skip
+        async with here.running(session):
+            await here.settled(*messages)
+
+        for call in here.adapter.calls:
+            if call.bootstrap:
+                number = int(call.text[1:])
+                said = [text for text in contents(call) if text.startswith("m")]
+                assert said == [f"m{n}" for n in range(number)]
+        assert here.adapter.texts[:3] == ["m0", "m1", "m2"]
+        assert here.adapter.texts[3] in ("m0", "m1", "m2")
+
+
+async def test_g63_c36_own_replies_are_in_the_history_once_and_as_ours(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            await here.settled(*await talk(here, room, 1))
+            await here.settled(*await talk(here, room, 1, since=1))
+        here.adapter.calls.clear()
+        async with here.running(QUIET):
+            await here.settled(*await talk(here, room, 1, since=2))
+
+        (call,) = here.adapter.calls
+        assert [(row["role"], row["sender_type"]) for row in call.history.raw] == [
+            ("user", "User"),
+            ("assistant", "Agent"),
+            ("user", "User"),
+            ("assistant", "Agent"),
+        ]
+        assert contents(call) == ["m0", "re: m0", "m1", "re: m1"]
+
+
+async def test_g63_later_turns_get_an_empty_history_and_no_bootstrap(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        await done_before(here, room, 3)
+        async with here.running(QUIET):
+            await here.settled(*await talk(here, room, 3, since=3))
+        assert [(call.bootstrap, len(call.history.raw)) for call in here.adapter.calls] == [
+            (True, 3),
+            (False, 0),
+            (False, 0),
+        ]
+        assert reads(here, room).count("context") == 1
+
+
+async def test_g63_without_hydration_the_bootstrap_is_empty(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        await done_before(here, room, 3)
+        async with here.running(attrs.evolve(QUIET, enable_context_hydration=False)):
+            await here.settled(*await talk(here, room, 2, since=3))
+        assert [(call.bootstrap, len(call.history.raw)) for call in here.adapter.calls] == [
+            (True, 0),
+            (False, 0),
+        ]
+        assert reads(here, room).count("context") == 0
+
+
+@pytest.mark.parametrize("how", ["403", "hang"])
+async def test_g64_c34_a_history_that_cannot_be_read_is_never_taken_for_an_empty_one(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        await done_before(here, room, 3)
+        if how == "403":
+            rule = here.band.faults.refuse(403, route="context", times=None)
+        else:
+            rule = here.band.faults.hang(route="context", times=None)
+        async with here.running(attrs.evolve(QUIET, history_seconds=8)):
+            began = trio.current_time()
+            await here.settled(*await talk(here, room, 1, since=3))
+            assert trio.current_time() - began <= 8.01
+            if how == "403":
+                assert len(sent(here, "context")) - 1 == 3
+            rule.lift()
+            await here.settled(*await talk(here, room, 2, since=4))
+
+        assert [(call.bootstrap, len(call.history.raw)) for call in here.adapter.calls] == [
+            (False, 0),
+            (True, 5),  # three, the message of the first turn, and its reply
+            (False, 0),
+        ]
+
+
+async def test_g64_one_failed_page_is_read_again_in_the_same_turn(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        await done_before(here, room, 120)
+        here.band.faults.refuse(403, route="context", skip=1)
+        async with here.running(attrs.evolve(QUIET, max_context_messages=110)):
+            await here.settled(*await talk(here, room, 1, since=120))
+        (call,) = here.adapter.calls
+        assert contents(call) == [f"m{n}" for n in range(10, 120)]
+        assert reads(here, room).count("context") == 2
+
+
+# --------------------------------------------------------------------------- what is not committed
+
+
+async def not_accepted(call: Call) -> None:
+    raise InputNotAccepted("busy")
+
+
+async def silent(call: Call) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("end", ["raise", "say nothing", "not accepted", "interrupt", "stop"])
+async def test_g64_g65_g66_a_turn_that_was_not_completed_is_told_again(
+    end: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    behaviours = {"raise": fail, "say nothing": silent, "not accepted": not_accepted}
+    async with stage(behaviours.get(end, hang)) as here:
+        room = await here.room()
+        await done_before(here, room, 2)
+        here.adapter.behaviour = behaviours.get(end, hang)
+        session = attrs.evolve(QUIET, max_message_retries=2, report_turn_failures_to_room=False)
+        async with here.running(session) as agent:
+            await here.band.until(lambda: agent._runtime._presence.room(room) is not None)  # type: ignore[union-attr]
+            child(here, agent, room).briefing.inject_system_message("news")
+            first = await here.say(room, "first")
+            await here.band.until(lambda: len(here.adapter.calls) == 1)
+            here.adapter.behaviour = reply
+            child(here, agent, room).briefing.inject_system_message("more news")
+            if end == "interrupt":
+                await here.band.user.interrupt(here.account)
+            elif end == "stop":
+                await here.band.user.stop(room)
+                await here.band.user.play(room)
+            await here.settled(first)
+            second = await here.say(room, "second")
+            await here.settled(second)
+            await here.settled(await here.say(room, "third"))
+
+        given = [
+            (call.text, call.bootstrap, contents(call), call.participants_msg is not None,
+             call.contacts_msg)
+            for call in here.adapter.calls
+        ]  # fmt: skip
+        again = "second" if end == "interrupt" else "first"
+        seen = ["m0", "m1"] + (["first"] if end == "interrupt" else [])
+        assert given[0] == ("first", True, ["m0", "m1"], True, "news")
+        assert given[1] == (again, True, seen, True, "news\nmore news")
+        assert all(rest[1:] == (False, [], False, None) for rest in given[2:])
+        assert given[-1][0] == "third"
+
+
+async def test_g64_a_retry_reuses_the_load(autojump_clock: trio.testing.MockClock) -> None:
+    async with stage() as here:
+        room = await here.room()
+        await done_before(here, room, 3)
+        here.adapter.behaviour = fail
+        async with here.running(attrs.evolve(QUIET, max_message_retries=3)):
+            message = await here.say(room, "first")
+            await here.settled(message, state="failed")
+            await trio.sleep(60)
+        assert [contents(call) for call in here.adapter.calls] == [["m0", "m1", "m2"]] * 3
+        assert reads(here, room).count("context") == 1
+
+
+# --------------------------------------------------------------------------- system lines
+
+
+async def test_g65_lines_that_come_during_a_turn_are_for_the_next(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(lasting(5)) as here:
+        room = await here.room()
+        async with here.running(QUIET) as agent:
+            await here.settled(await here.say(room, "m0"))
+            lines = child(here, agent, room).briefing
+            lines.inject_system_message("one")
+            message = await here.say(room, "m1")
+            await here.adapter.until_running()
+            lines.inject_system_message("two")
+            lines.inject_system_message("three")
+            await here.settled(message, await here.say(room, "m2"), await here.say(room, "m3"))
+        assert [call.contacts_msg for call in here.adapter.calls] == [
+            None,
+            "one",
+            "two\nthree",
+            None,
+        ]
+
+
+async def test_g65_too_many_lines_are_counted(autojump_clock: trio.testing.MockClock) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(attrs.evolve(QUIET, system_lines=3)) as agent:
+            await here.settled(await here.say(room, "m0"))
+            for n in range(8):
+                child(here, agent, room).briefing.inject_system_message(f"line {n}")
+            await here.settled(await here.say(room, "m1"))
+        assert here.adapter.calls[1].contacts_msg == (
+            "(5 earlier updates are left out)\nline 5\nline 6\nline 7"
+        )
+
+
+# --------------------------------------------------------------------------- roster
+
+
+async def test_g66_the_roster_is_told_when_it_differs_and_only_then(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        guest = here.band.register_agent("Guest", description="a guest")
+
+        async def turn(text: str) -> str | None:
+            await here.settled(await here.say(room, text))
+            await trio.sleep(1)
+            return here.adapter.calls[-1].participants_msg
+
+        async with here.running(QUIET):
+            await trio.sleep(1)
+            first = await turn("m0")
+            assert first is not None
+            assert "Guest" not in first
+            assert await turn("m1") is None
+            await here.band.user.add(room, guest)
+            await trio.sleep(1)
+            assert "Guest" in str(await turn("m2"))
+            assert await turn("m3") is None
+            await here.band.user.remove(room, guest)
+            await trio.sleep(1)
+            assert await turn("m4") == first
+            await here.band.user.add(room, guest)
+            await here.band.user.remove(room, guest)
+            await trio.sleep(1)
+            assert await turn("m5") is None  # it is as it was told last
+
+
+async def test_g66_an_unchanged_roster_is_not_told_again_after_a_reconnect(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            await here.settled(await here.say(room, "m0"))
+            await trio.sleep(1)
+            before = reads(here, room).count("participants")
+            here.band.cut(here.account)
+            await trio.sleep(5)
+            await here.settled(await here.say(room, "m1"))
+            assert reads(here, room).count("participants") > before  # it was stale
+        assert [call.participants_msg is None for call in here.adapter.calls] == [False, True]
+
+
+async def test_g66_a_change_during_a_turn_is_told_to_the_next(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(lasting(5)) as here:
+        room = await here.room()
+        guest = here.band.register_agent("Guest")
+        async with here.running(QUIET):
+            await trio.sleep(1)
+            messages = [await here.say(room, "m0")]
+            await here.adapter.until_running()
+            await here.band.user.add(room, guest)
+            messages += [await here.say(room, "m1"), await here.say(room, "m2")]
+            await here.settled(*messages)
+        told = [call.participants_msg for call in here.adapter.calls]
+        assert "Guest" not in str(told[0])
+        assert "Guest" in str(told[1])
+        assert told[2] is None
+
+
+async def test_callbacks_hear_who_came_and_went_before_the_next_handler(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    heard: list[tuple[str, str]] = []
+
+    async def came(room_id: str, person: dict[str, Any]) -> None:
+        await trio.sleep(1)
+        heard.append(("came", person["name"]))
+
+    async def went(room_id: str, person: dict[str, Any]) -> None:
+        heard.append(("went", person["name"]))
+        raise ValueError("of no consequence")
+
+    async with stage() as here:
+        room = await here.room()
+        guest = here.band.register_agent("Guest")
+
+        async def handler(call: Call) -> None:
+            heard.append(("turn", call.text))
+            await reply(call)
+
+        here.adapter.behaviour = handler
+        async with here.running(QUIET, on_participant_added=came, on_participant_removed=went):
+            await here.settled(await here.say(room, "m0"))
+            await trio.sleep(1)
+            await here.band.user.add(room, guest)
+            await here.band.user.remove(room, guest)
+            await here.settled(await here.say(room, "m1"))
+            await here.band.user.add(room, guest)
+            await trio.sleep(10)  # no message is needed
+
+    assert heard == [
+        ("turn", "m0"), ("came", "Guest"), ("went", "Guest"), ("turn", "m1"), ("came", "Guest"),
+    ]  # fmt: skip
