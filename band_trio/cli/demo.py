@@ -80,7 +80,9 @@ class Demo:
             style = Style.NEWS if report.graceful else Style.BAD
             stage.transcript.line("", texts.demo_stopped(name, report), style)
 
-    async def _serve(self, name: str, agent: Agent, *, task_status: trio.TaskStatus[Agent]) -> None:
+    async def _serve(  # noqa: ASYNC128 - the agent calls started()
+        self, name: str, agent: Agent, *, task_status: trio.TaskStatus[Agent]
+    ) -> None:
         self._reports[name] = await agent.run(task_status=task_status)
 
     async def _play(self, stage: Stage) -> None:
@@ -99,7 +101,8 @@ class Demo:
     async def _watch_signals(
         self, signals: StopSignals, *, task_status: trio.TaskStatus[None]
     ) -> None:
-        name = await signals.wait(task_status=task_status)
+        task_status.started()
+        name = await signals.wait()
         self._script.cancel(reason=name)
 
     def _summarise(self, stage: Stage) -> None:

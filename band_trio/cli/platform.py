@@ -30,7 +30,7 @@ def serve(options: argparse.Namespace) -> int:
     with stop_signals() as signals:
         try:
             return trio.run(partial(_serve, signals, options.port, as_json=options.json))
-        except BaseException as exc:
+        except (OSError, ExceptionGroup) as exc:
             for leaf in leaf_errors(exc):
                 if isinstance(leaf, OSError) and options.port:
                     reason = (leaf.strerror or str(leaf)).lower()

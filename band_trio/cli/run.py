@@ -149,7 +149,8 @@ async def _run(agent: Agent, signals: StopSignals, grace: float) -> Exit:
 async def _stop_on_signal(
     agent: Agent, signals: StopSignals, grace: float, *, task_status: trio.TaskStatus[None]
 ) -> None:
-    name = await signals.wait(task_status=task_status)
+    task_status.started()
+    name = await signals.wait()
     turns = agent.health().rooms.get("turn", 0)
     _log.info("%s", texts.stopping(name, turns, grace))
     agent.stop(grace=grace)

@@ -32,10 +32,9 @@ class StopSignals:
         self._came = trio.Event()
         self._over = False
 
-    async def wait(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> str:
+    async def wait(self) -> str:
         """Wait for the first signal and return its name. Use it once, in the main thread."""
         self._token = trio.lowlevel.current_trio_token()
-        task_status.started()
         try:
             await self._came.wait()
         finally:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import attrs
-import httpx
+import httpx  # noqa: ASYNC127 - a client that is not ours
 import pytest
 
 from band_trio.cli.errors import Exit

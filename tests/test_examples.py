@@ -1,0 +1,113 @@
+"""The examples do what they say that one can expect."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from band_trio.localband import LocalAgent, LocalBand, open_local_band
+from band_trio.tools.conversation import replace_uuid_mentions, strip_leading_mentions
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def expected(path: Path) -> list[str]:
+    """Return what an example promises."""
+    return re.findall(r"^# expects: (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def in_the_room(path: Path) -> list[tuple[str, str]]:
+    """Return the promised answers, each with its question."""
+    promise = re.compile(r'in the room, "(.+)" as the answer to "@your-name/\S+ (.+)"')
+    found = [promise.fullmatch(line) for line in expected(path)]
+    return [(match[1], match[2]) for match in found if match]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_each_example_is_a_short_script_that_says_what_to_expect(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+
+    assert text.startswith("# /// script\n# requires-python = ")
+    assert len(text.splitlines()) <= 60
+    assert expected(path)
+
+
+ALONE = [path for path in EXAMPLES if expected(path) and not in_the_room(path)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ALONE, ids=lambda path: path.stem)
+def test_an_example_that_runs_alone_writes_what_it_promises(path: Path, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+
+    assert ended.stderr == ""
+    assert ended.stdout.splitlines() == expected(path)
+    assert ended.returncode == 0
+
+
+@pytest.mark.slow
+async def test_01_echo_with_a_file(tmp_path: Path) -> None:
+    path = ROOT / "examples" / "01_echo.py"
+    async with open_local_band(user_name="Your Name") as band:
+        account = band.register_agent("Echo")
+        (tmp_path / "agent_config.yaml").write_text(
+            f"echo: {{agent_id: {account.id}, api_key: {account.api_key}}}"
+        )
+        await _check(band, account, path, [sys.executable, str(path)], tmp_path)
+
+
+@pytest.mark.slow
+async def test_02_rules_with_the_command_line(tmp_path: Path) -> None:
+    path = ROOT / "examples" / "02_rules.py"
+    (tmp_path / path.name).write_text(path.read_text(encoding="utf-8"))
+    async with open_local_band(user_name="Your Name") as band:
+        account = band.register_agent("Desk")
+        command = [sys.executable, "-m", "band_trio", "run", "02_rules:desk"]
+        await _check(band, account, path, command, tmp_path)
+
+
+async def _check(
+    band: LocalBand, account: LocalAgent, path: Path, command: list[str], place: Path
+) -> None:
+    """Run an example as a program and compare its answers with what it promises."""
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(place),
+        "BAND_REST_URL": band.rest_url,
+        "BAND_AGENT_ID": account.id,
+        "BAND_API_KEY": account.api_key,
+    }
+    promised = in_the_room(path)
+    assert len(promised) == len(expected(path))
+    room = await band.user.create_room(members=[account])
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(30):
+            run = partial(trio.run_process, command, env=environ, cwd=place, check=False)
+            process = await nursery.start(run)
+            for answer, question in promised:
+                message = await band.user.send(room, question, mentions=[account])
+                await band.until(lambda m=message: band.state(m, account) == "processed")  # type: ignore[misc]
+                row = (await band.user.messages(room))[-1]
+                assert row["sender_id"] == account.id
+                people = [{"id": account.id, "handle": account.handle}]
+                said = replace_uuid_mentions(strip_leading_mentions(row["content"]), people)
+                pattern = re.escape(answer).replace("…", ".+")
+                assert re.fullmatch(pattern, said), said
+        process.send_signal(signal.SIGINT)
