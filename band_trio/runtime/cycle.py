@@ -19,6 +19,7 @@ from band_trio.runtime.services import RoomServices
 from band_trio.runtime.settlement import Entry, Fate, Record
 from band_trio.runtime.turn import ActiveTurn, by_verdict, later_end
 from band_trio.trace import Claimed, Ended, Recorded, Started
+from band_trio.types import AgentInput
 
 _log: Final = logging.getLogger(__name__)
 
@@ -125,20 +126,30 @@ class Cycle:
             turn.declined = turn.error is None
             turn.ledger.close()
             return
+        commit.append(inp.commit_context or context.commit_context)
+        try:
+            await turn.run(partial(self._start, turn, inp))
+        finally:
+            if turn.started:
+                services.tracer(Ended(self._room_id, message.id, turn.how))
+
+    async def _start(self, turn: ActiveTurn, inp: AgentInput) -> None:
+        """Call the handler, unless something came in the last moment before it.
+
+        A cancellation is seen at the next checkpoint only, which would be one in the handler.
+        """
+        services = self._services
         if services.lifecycle.closing:  # claimed, but not started: released
             turn.end(services.lifecycle.kind)
+        if turn.kind is not None:
             return
-        commit.append(inp.commit_context or context.commit_context)
         number, bootstrap = turn.spent + 1, inp.is_session_bootstrap
-        services.tracer(Started(self._room_id, message.id, number, bootstrap))
+        services.tracer(Started(self._room_id, turn.message.id, number, bootstrap))
         turn.started = True
         limit = services.session.max_cycle_seconds
         if limit is not None and not turn.ledger.detached:
             turn.scope.deadline = trio.current_time() + limit
-        try:
-            await turn.run(partial(services.adapter.handle, inp))
-        finally:
-            services.tracer(Ended(self._room_id, message.id, turn.how))
+        await services.adapter.handle(inp)
 
     # ------------------------------------------------------------------ record
 

@@ -1,0 +1,1 @@
+"""Tools that tests of several parts share."""
