@@ -27,7 +27,7 @@ LAYERS: Final[list[set[str]]] = [
     {"link"},
     {"prompts"},
     {"tools"},
-    {"preprocessing"},
+    {"preprocessing", "converters"},
     {"adapters", "runtime"},
     {"agent"},
     {""},  # band_trio/__init__.py
