@@ -122,11 +122,11 @@ class Supervisor:
 
     async def _serve(self, epoch: Epoch) -> End:
         number = self._state.epoch = self._state.epoch + 1
-        self._tracer(EpochBegan(number))
-        _log.info("connected to %s, epoch %d", self._where, number)
         reason = "the link is shutting down"
         self._state.connected = True
         try:
+            self._tracer(EpochBegan(number))
+            _log.info("connected to %s, epoch %d", self._where, number)
             self._listener.connected(number)
             end = await epoch.serve()
             end = attrs.evolve(end, reason=self._clean(end.reason))

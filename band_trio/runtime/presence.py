@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Never
 
 import attrs
 import trio
@@ -76,6 +76,9 @@ class RoomPresence:
     _list_due: bool = attrs.field(default=False, init=False)
     _closing: bool = attrs.field(default=False, init=False)
     _bell: Bell = attrs.field(factory=Bell, init=False)
+    """Rung when a room comes or goes."""
+    _list_bell: Bell = attrs.field(factory=Bell, init=False)
+    """Rung when the listing is due."""
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
     _emptied: trio.Event = attrs.field(factory=trio.Event, init=False)
 
@@ -149,7 +152,7 @@ class RoomPresence:
     def relist(self) -> None:
         """Ask for a listing."""
         self._list_due = True
-        self._bell.ring()
+        self._list_bell.ring()
 
     def new_epoch(self) -> None:
         """The socket was replaced: list again, and every room looks at the platform again."""
@@ -203,32 +206,45 @@ class RoomPresence:
         The children live in *rooms*: they can be ended in order even if this breaks.
         """
         self._nursery = rooms
-        task_status.started()
-        failures = 0
-        while True:
-            await self._bell.wait()
-            self._reconcile()
-            if self._list_due and not self._closing:
-                failures = 0 if await self._try_listing() else failures + 1
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._keep_listed)
+            task_status.started()
+            while True:
+                await self._bell.wait()
                 self._reconcile()
-                if failures:
-                    await self._bell.wait_until(
-                        trio.current_time() + half_jitter(failures - 1, LIST_BASE, LIST_CAP)
-                    )
-                    self._bell.ring()
 
     # ------------------------------------------------------------------ listing
 
-    async def _try_listing(self) -> bool:
+    async def _keep_listed(self) -> Never:
+        """Read the listing whenever it is due, until that succeeds; no room waits for it."""
+        failures = 0
+        while True:
+            await self._list_bell.wait()
+            while self._list_due and not self._closing:
+                failed = await self._try_listing()
+                failures = failures + 1 if failed is not None else 0
+                if failed is not None:
+                    await self._back_off(failed, failures)
+
+    async def _try_listing(self) -> BandError | None:
         try:
             await self._list()
         except BandError as exc:
-            _log.warning("listing the rooms failed, it is tried again: %s", exc)
-            if isinstance(exc, BandApiError) and exc.status == 401:
-                self._services.check_key()
             self._list_due = True
-            return False
-        return True
+            return exc
+        self._bell.ring()
+        return None
+
+    async def _back_off(self, error: BandError, failures: int) -> None:
+        """Wait before the next try: as long as told, else until a new connection at the latest."""
+        _log.warning("listing the rooms failed, it is tried again: %s", error)
+        told = error.retry_after if isinstance(error, BandApiError) else None
+        if isinstance(error, BandApiError) and error.status == 401:
+            self._services.check_key()
+        wait = max(half_jitter(failures - 1, LIST_BASE, LIST_CAP), told or 0.0)
+        epoch, due = self._services.current_epoch(), trio.current_time() + wait
+        while trio.current_time() < due and (told or epoch == self._services.current_epoch()):
+            await self._list_bell.wait_until(due)
 
     async def _list(self, *, one_try: bool = False) -> None:
         self._list_due = False
