@@ -1,0 +1,75 @@
+"""Each benchmark runs, and what it prints has all its rows; the sizes are as small as they go."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.slow
+
+
+def run(name: str, *arguments: str) -> dict[str, list[str]]:
+    """Run a benchmark; return the figures of each row by the row's name."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [re.split(r"\s{2,}", line.strip()) for line in done.stdout.splitlines()]
+    return {name: figures for name, *figures in rows}
+
+
+def are_positive(figures: list[str]) -> bool:
+    return bool(figures) and all(float(figure) > 0 for figure in figures)
+
+
+@pytest.mark.parametrize("extra", [(), ("--replies",)], ids=["settle", "replies"])
+def test_throughput(extra: tuple[str, ...]) -> None:
+    rows = run("throughput", "--messages=12", "--rooms=3", "--rounds=1", *extra)
+
+    for name in (
+        "bare loop, one connection each",
+        "bare loop, httpx pool",
+        "bare loop, httpx client",
+        "agent, live",
+        "agent, backlog",
+    ):
+        assert len(rows[name]) == 6
+        assert are_positive(rows[name])
+    assert rows["bare loop, one connection each"][1] == "1.00"
+
+
+def test_latency() -> None:
+    rows = run("latency", "--messages=3")
+
+    for name in ("bare loop, claim and settle", "agent, sent to claimed", "agent, sent to settled"):
+        assert len(rows[name]) == 4
+        assert are_positive(rows[name])
+    assert float(rows["agent, sent to claimed"][0]) < float(rows["agent, sent to settled"][0])
+
+
+def test_rooms() -> None:
+    rows = run("rooms", "--rooms=30", "--few=2", "--messages=30", "--rounds=1")
+
+    assert are_positive(rows["started"])
+    assert are_positive(rows["all topics joined"])
+    assert are_positive(rows["Python objects"])
+    assert len(rows["30 rooms"]) == len(rows["2 rooms"]) == 4
+    assert are_positive(rows["30 rooms"])
+
+
+def test_imports() -> None:
+    rows = run("imports", "--rounds=1")
+
+    assert rows.keys() >= {"nothing", "the dependencies", "band_trio"}
+    assert are_positive(rows["band_trio"])
