@@ -64,6 +64,12 @@ def test_the_longest_secret_is_masked_first() -> None:
     assert masked == f"{REDACTED} {REDACTED}"
 
 
+def test_a_secret_with_a_space_is_masked_in_urls() -> None:
+    masked = redact_credentials("?a=pass+phrase&b=pass%20phrase pass phrase", ["pass phrase"])
+
+    assert masked == f"?a={REDACTED}&b={REDACTED} {REDACTED}"
+
+
 def test_one_secret_may_be_given_as_text() -> None:
     assert redact_credentials("ab cd", "cd") == f"ab {REDACTED}"
     assert redact_credentials_deep(["ab cd"], "cd") == [f"ab {REDACTED}"]
