@@ -15,6 +15,8 @@ _PREFIXES: Final = ("mcp__band__", "band-")
 _SENDS: Final = frozenset({BandTool.SEND_MESSAGE.value, "create_agent_chat_message"})
 _MARK: Final = "@[["
 _MENTION: Final = re.compile(r"@\S+")
+_LONG: Final = 4096
+"""Only longer texts are shortened in events; in a short one the sign is the author's own."""
 
 
 @attrs.frozen
@@ -30,7 +32,8 @@ class _Said:
         plain, marked = _normal(content), _MARK in content
         if marked:
             plain = _MENTION.sub("@", plain)
-        return cls(tuple(plain.split(SHORTENED)), marked) if plain else None
+        pieces = plain.split(SHORTENED) if len(plain) > _LONG else [plain]
+        return cls(tuple(pieces), marked) if plain else None
 
     def shows_as(self, plain: str) -> bool:
         """Tell whether the normal text *plain* is this, in time linear in its length."""
