@@ -74,9 +74,14 @@ class BandSupersededError(BandConnectionError):
     """A newer connection of the same agent took over. Only one may run at a time."""
 
     def __init__(self, reason: str, message: str) -> None:
-        super().__init__(f"A newer connection of this agent took over: {message} ({reason})")
+        super().__init__(reason, message)
         self.reason = reason
         """The platform's machine-readable reason, for example `session.already_connected`."""
+        self.message = message
+        """The platform's words for people."""
+
+    def __str__(self) -> str:
+        return f"A newer connection of this agent took over: {self.message} ({self.reason})"
 
 
 class OutcomeUnknownError(BandConnectionError):
@@ -147,18 +152,24 @@ class MessagePostError(BandToolError):
     """A message could not be posted, or nobody knows whether it was (`outcome_unknown`)."""
 
     def __init__(self, kind: str, detail: str) -> None:
-        super().__init__(detail)
+        super().__init__(kind, detail)
         self.kind = kind
         """`mentioned_participant_not_in_room` or `outcome_unknown`."""
         self.detail = detail
+
+    def __str__(self) -> str:
+        return self.detail
 
 
 class DeliveryFailedError(BandToolError):
     """A reply or notice of the adapter could not be delivered; *cause* is the send error."""
 
     def __init__(self, cause: Exception) -> None:
-        super().__init__(str(cause) or type(cause).__name__)
+        super().__init__(cause)
         self.cause = cause
+
+    def __str__(self) -> str:
+        return str(self.cause) or type(self.cause).__name__
 
 
 class TurnClosedError(BandToolError):
@@ -169,17 +180,23 @@ class RoomExecutionStoppedError(BandError):
     """The platform says that the agent is stopped in this room. Only a play ends that."""
 
     def __init__(self, room_id: str) -> None:
-        super().__init__(f"The agent is stopped in room {room_id}.")
+        super().__init__(room_id)
         self.room_id = room_id
+
+    def __str__(self) -> str:
+        return f"The agent is stopped in room {self.room_id}."
 
 
 class ProviderRunError(BandError):
     """A model provider returned failure as data instead of raising it."""
 
     def __init__(self, code: str | None, detail: str | None) -> None:
-        super().__init__(": ".join(part for part in (code, detail) if part) or "provider failure")
+        super().__init__(code, detail)
         self.code = code
         self.detail = detail
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.code, self.detail) if part) or "provider failure"
 
 
 class InputNotAccepted(BandError):

@@ -196,3 +196,22 @@ def test_a_suggestion_keeps_the_class() -> None:
 
     assert type(error) is AgentAlreadyRunningError
     assert str(error) == "m"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BandSupersededError("session.already_connected", "A newer connection took over."),
+        MessagePostError("outcome_unknown", "It may have been delivered."),
+        RoomExecutionStoppedError("room-1"),
+        ProviderRunError("overloaded", None),
+        BandApiError(422, "validation_error", "no", details={"/x": ["bad"]}, retry_after=3),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_survive_a_process_boundary(error: BandError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
