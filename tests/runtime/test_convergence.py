@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from band_trio import Agent, SessionConfig
-from band_trio.localband.fault_rules import Cut
+from band_trio.localband.fault_rules import Cut, UpgradeRule
 from band_trio.trace import EpochBegan, EpochEnded, Joined, Read, RoomServed, TraceEvent
 from tests.runtime.harness import Stage, stage
 
@@ -186,6 +186,11 @@ async def test_g29_a_room_filter_keeps_rooms_out_and_one_that_raises_too(
 # --------------------------------------------------------------------------- the socket
 
 
+async def struck(here: Stage, rule: UpgradeRule, times: int) -> None:
+    """Wait until a rule has struck so often."""
+    await here.band.until(lambda: rule.hits >= times)
+
+
 @pytest.mark.parametrize("how", ["fin", "rst", "close 1011", "close 1012", "silence"])
 async def test_g62_is_connected_tells_the_truth(
     how: str, autojump_clock: trio.testing.MockClock
@@ -218,10 +223,10 @@ async def test_g62_is_connected_tells_the_truth(
                     here.band.silence(here.account)
                 else:
                     here.band.close(here.account, int(how.split()[1]))
-                await here.band.until(lambda rule=rule: rule.hits > 0)
+                await struck(here, rule, 1)
                 assert not is_connected()
                 assert agent.health().connected is False
-                await here.band.until(lambda rule=rule: rule.hits == 3)
+                await struck(here, rule, 3)
                 assert not is_connected()
             await trio.sleep(70)
             assert is_connected()

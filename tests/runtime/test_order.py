@@ -300,14 +300,19 @@ async def test_g06_c07_a_hint_in_the_tick_of_the_poll_is_neither_lost_nor_double
             await here.settled(await here.say(room, "first"))
             messages = []
             for n in range(100):
-                polls = len(reads(here, room))
-                await here.band.until(lambda polls=polls: len(reads(here, room)) > polls)  # type: ignore[misc]
+                await read_once_more(here, room)
                 # The next poll is due in exactly the idle time; the push arrives in that tick.
                 await trio.sleep(10)
                 messages.append(await here.say(room, f"m{n}"))
                 await here.settled(messages[-1])
             assert starts(here)[1:] == messages
             assert [answer for _, answer in claims(here)] == ["claimed"] * 101
+
+
+async def read_once_more(here: Stage, room: str) -> None:
+    """Wait for the next read of a room's list."""
+    before = len(reads(here, room))
+    await here.band.until(lambda: len(reads(here, room)) > before)
 
 
 # --------------------------------------------------------------------------- copies

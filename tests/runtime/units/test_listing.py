@@ -1,0 +1,107 @@
+"""The listing: all pages, and whether absence from it means anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from band_trio.protocol.rest import ChatRoom, Page
+from band_trio.runtime.listing import TRIES, RoomListing, list_rooms
+from band_trio.trace import Read, TraceEvent, Tracer
+
+
+class Rooms:
+    """A list of rooms in counted pages that may change between two reads."""
+
+    def __init__(self, names: list[str], page: int, total: bool = True) -> None:
+        self.names = list(names)
+        self.page = page
+        self.total = total
+        self.changes: list[Callable[[list[str]], object]] = []
+        self.asked: list[int] = []
+
+    async def list_chats(self, page: int = 1, *, one_try: bool = False) -> Page[ChatRoom]:
+        await trio.lowlevel.checkpoint()
+        self.asked.append(page)
+        start = (page - 1) * self.page
+        rows = [
+            ChatRoom(name, title=name.upper()) for name in self.names[start : start + self.page]
+        ]
+        total = len(self.names)
+        answer = Page(
+            rows, page=page, total_pages=-(-total // self.page),
+            total_count=total if self.total else None,
+        )  # fmt: skip
+        if self.changes:
+            self.changes.pop(0)(self.names)
+        return answer
+
+
+async def listed(rooms: Rooms) -> tuple[RoomListing, int]:
+    events: list[TraceEvent] = []
+    listing = await list_rooms(rooms, Tracer(events.append))  # type: ignore[arg-type]
+    assert events == [Read("", "chats")] * len(events)
+    return listing, len(events)
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 35])
+@pytest.mark.parametrize("total", [True, False])
+async def test_g29_all_pages_are_read(count: int, total: bool) -> None:
+    names = [f"r{n}" for n in range(count)]
+    rooms = Rooms(names, 10, total)
+    assert await listed(rooms) == (RoomListing({n: n.upper() for n in names}, complete=True), 1)
+    assert rooms.asked == list(range(1, max(1, -(-count // 10)) + 1))
+
+
+async def test_g29_pages_that_shift_are_read_again() -> None:
+    rooms = Rooms([f"r{n}" for n in range(25)], 10)
+    rooms.changes = [lambda names: names.pop(0)]
+    listing, reads = await listed(rooms)
+    assert listing.complete
+    assert set(listing.rooms) == set(rooms.names)
+    assert reads == 2
+
+
+async def test_g29_a_listing_that_never_holds_still_is_not_complete() -> None:
+    rooms = Rooms([f"r{n}" for n in range(100)], 10)
+    rooms.changes = [lambda names: names.pop(0)] * 1000
+    listing, reads = await listed(rooms)
+    assert not listing.complete
+    assert reads == TRIES
+
+
+@given(
+    st.integers(0, 30),
+    st.integers(1, 7),
+    st.lists(
+        st.sampled_from(["keep", "keep", "first goes", "last goes", "one comes"]), max_size=12
+    ),
+)
+def test_g29_a_complete_listing_misses_no_room_that_was_there_all_the_time(
+    count: int, page: int, steps: list[str]
+) -> None:
+    names = [f"r{n}" for n in range(count)]
+    rooms, stayed = Rooms(names, page), set(names)
+    fresh = iter(range(1000, 2000))
+
+    def change(step: str) -> Callable[[list[str]], object]:
+        def act(current: list[str]) -> None:
+            if step == "one comes":
+                current.insert(0, f"r{next(fresh)}")
+            elif step != "keep" and current:
+                stayed.discard(current.pop(0 if step == "first goes" else -1))
+
+        return act
+
+    rooms.changes = [change(step) for step in steps]
+
+    async def check() -> None:
+        listing, _ = await listed(rooms)
+        if listing.complete:
+            assert set(listing.rooms) >= stayed
+
+    trio.run(check)
