@@ -137,6 +137,25 @@ def without_surrogates(text: str) -> str:
     return text
 
 
+def without_surrogates_deep(value: Any) -> Any:
+    """Replace lone surrogates in a JSON value, its keys included; a changed copy is returned."""
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, dict):
+        return {
+            without_surrogates(key) if isinstance(key, str) else key: without_surrogates_deep(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [without_surrogates_deep(item) for item in value]
+    return value
+
+
+def one_line(text: str) -> str:
+    """Return a name or title without control characters, for fields that have one line."""
+    return _CONTROLS.sub("", text.replace("\t", " ").replace("\n", " ")).strip()
+
+
 def without_controls(text: str) -> str:
     """Replace control characters other than tab and newline, NUL included, by U+FFFD."""
     return _CONTROLS.sub("\ufffd", text)

@@ -18,10 +18,12 @@ from band_trio.hygiene import (
     error_text,
     has_visible,
     leaf_errors,
+    one_line,
     redact_credentials,
     redact_credentials_deep,
     without_controls,
     without_surrogates,
+    without_surrogates_deep,
 )
 
 KEY = "thnv_a_Zq8/x+9=\"7'%&\\w"
@@ -382,3 +384,17 @@ def test_leaves_keep_their_order_however_deep() -> None:
     assert leaf_errors(error) == [first, second]
     assert leaf_errors(first) == [first]
     assert error_text(error, 100) == "ValueError: 1; KeyError: '2'"
+
+
+def test_surrogates_are_replaced_at_every_level_of_a_value() -> None:
+    value = {"a\ud800": ["\udfff", ("x", 3)], 4: None}
+
+    assert without_surrogates_deep(value) == {"a\ufffd": ["\ufffd", ["x", 3]], 4: None}
+    assert value == {"a\ud800": ["\udfff", ("x", 3)], 4: None}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("a\tb\nc", "a b c"), (" x\x00y\x1b\x7f ", "xy"), ("é\u200d", "é\u200d")]
+)
+def test_a_title_is_one_line(text: str, line: str) -> None:
+    assert one_line(text) == line

@@ -67,6 +67,8 @@ class Parts(TypedDict, total=False):
     headers: Mapping[str, str]
     content: bytes
     """Body as it stands."""
+    raw: bool
+    """The answer is no JSON: `Answer.body` is its bytes if it is a success."""
 
 
 @attrs.frozen
@@ -75,7 +77,7 @@ class Answer:
 
     status: int
     body: Any = None
-    """Parsed JSON; None where there is none."""
+    """Parsed JSON; None where there is none. Bytes where `raw` was asked for."""
     retry_after: float | None = None
     """Seconds to wait before asking again, as told by a header or by the body."""
 
@@ -143,7 +145,7 @@ class Api:
         with trio.move_on_after(self.config.rest_try_seconds if within is None else within):
             async with self._lanes[parts.get("lane", Lane.BULK)]:
                 sending = True
-                return await self._exchange(request, f"{method} {path}")
+                return await self._exchange(request, f"{method} {path}", parts.get("raw", False))
         error = OutcomeUnknownError if sending else NotSentError
         raise error(f"{self.rest_url} gave no answer to {method} {path} in time.")
 
@@ -163,12 +165,12 @@ class Api:
             method, _url(url), headers=headers, content=content, extensions=self._extensions
         )
 
-    async def _exchange(self, request: httpx.Request, what: str) -> Answer:
+    async def _exchange(self, request: httpx.Request, what: str, raw: bool) -> Answer:
         """Send *request* on a connection of its own and read the answer."""
         connection = self._connections.take()
         finished = False
         try:
-            answer = await self._read(await self._send(connection, request, what), what)
+            answer = await self._read(await self._send(connection, request, what), what, raw)
             finished = True
         finally:
             if not finished:
@@ -194,16 +196,18 @@ class Api:
                 f"{self.rest_url} was cut off during {what}: {self._said(exc)}."
             ) from None
 
-    async def _read(self, response: httpx.Response, what: str) -> Answer:
+    async def _read(self, response: httpx.Response, what: str, raw: bool) -> Answer:
         status = response.status_code
         try:
             content = await _body(response)
         except httpx.DecodingError:
-            content = b"?"  # odd, like any body that is not JSON; the status still counts
+            content, raw = b"?", False  # odd, like a body that is no JSON; the status still counts
         except _CUT_OFF as exc:
             raise OutcomeUnknownError(
                 f"{self.rest_url} was cut off answering {what}: {self._said(exc)}."
             ) from None
+        if raw and status < 300:
+            return Answer(status, content)
         body = None
         if content:
             try:

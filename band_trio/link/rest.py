@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
-from urllib.parse import quote
+from typing import Any
 
 import attrs
 
 from band_trio.errors import BandApiError, RoomExecutionStoppedError
-from band_trio.link.api import Answer, Api, Lane
-from band_trio.protocol.errors import RemoteProtocolError
+from band_trio.link.api import Answer, Lane
+from band_trio.link.attachments import AttachmentCache
+from band_trio.link.routes import (
+    message_path,
+    read_object,
+    read_page,
+    read_written,
+    room_path,
+    says_stopped,
+    segment,
+)
+from band_trio.link.routes_contacts import ContactRoutes
+from band_trio.link.routes_files import FileRoutes
+from band_trio.link.routes_memories import MemoryRoutes
+from band_trio.link.routes_tasks import TaskRoutes
 from band_trio.protocol.rest import (
     API,
     PAGE,
     AgentMe,
     ChatMessage,
     ChatRoom,
-    ErrorBody,
     EventReceipt,
     Mention,
     MessageReceipt,
@@ -29,30 +38,20 @@ from band_trio.protocol.rest import (
     event_body,
     message_body,
 )
-from band_trio.protocol.structure import structure
 
-_log: Final = logging.getLogger(__name__)
-_STOPPED: Final = re.compile(r"execution\b.*\bstopped", re.IGNORECASE | re.DOTALL)
-
-T = TypeVar("T", bound=attrs.AttrsInstance)
-
-
-def says_stopped(status: int, error: ErrorBody | BandApiError) -> bool:
-    """Tell whether an answer says that the agent is stopped in the room (platform docs, Stop)."""
-    if status != 403:
-        return False
-    return error.code == "execution_stopped" or bool(_STOPPED.search(error.message or ""))
+__all__ = ["RestClient", "says_stopped"]
 
 
 @attrs.frozen
-class RestClient:
+class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
     """Typed calls. Unless said otherwise they raise what `Api.repeat` raises.
 
     An answer 200 whose body cannot be read is a `BandApiError` with code `unreadable_answer`
     where the body is what was asked for, and a success where something was written.
     """
 
-    api: Api
+    attachments: AttachmentCache = attrs.field(factory=AttachmentCache, eq=False, repr=False)
+    """What is known of the files in the agent's rooms."""
 
     @property
     def call_seconds(self) -> float:
@@ -69,7 +68,7 @@ class RestClient:
     async def get_me(self) -> AgentMe:
         """Return who the key belongs to."""
         answer = await self.api.repeat("GET", f"{API}/me")
-        return _read(answer, AgentMe)
+        return read_object(answer, AgentMe)
 
     async def try_me(self) -> AgentMe:
         """Return who the key belongs to: one try, for a caller that has a patience of its own.
@@ -81,7 +80,7 @@ class RestClient:
         answer = await self.api.once("GET", f"{API}/me")
         if not answer.ok:
             raise self.api.refusal(answer)
-        return _read(answer, AgentMe)
+        return read_object(answer, AgentMe)
 
     async def key_is_refused(self) -> bool:
         """Ask once whether the platform refuses the key; anything but 401 and 403 is no.
@@ -98,11 +97,11 @@ class RestClient:
         """
         query = {"page": page, "page_size": PAGE}
         if not one_try:
-            return _page(await self.api.repeat("GET", f"{API}/chats", params=query), ChatRoom)
+            return read_page(await self.api.repeat("GET", f"{API}/chats", params=query), ChatRoom)
         answer = await self.api.once("GET", f"{API}/chats", params=query)
         if not answer.ok:
             raise self.api.refusal(answer)
-        return _page(answer, ChatRoom)
+        return read_page(answer, ChatRoom)
 
     async def create_chat(self, task_id: str | None = None) -> ChatRoom | None:
         """Create a room owned by the agent; None when the answer does not say which.
@@ -112,7 +111,7 @@ class RestClient:
         """
         chat = {"task_id": task_id} if task_id else {}
         answer = await self.api.post("POST", f"{API}/chats", json={"chat": chat})
-        return _written(answer, ChatRoom)
+        return read_written(answer, ChatRoom)
 
     async def list_peers(
         self, not_in_chat: str | None = None, page: int = 1, page_size: int = 50
@@ -123,14 +122,14 @@ class RestClient:
             f"{API}/peers",
             params={"not_in_chat": not_in_chat, "page": page, "page_size": page_size},
         )
-        return _page(answer, Peer)
+        return read_page(answer, Peer)
 
     # ----------------------------------------------------------------- work
 
     async def get_next(self, room_id: str) -> ChatMessage | None:
         """Return the oldest message that is to be worked on; None when there is none."""
-        answer = await self.api.repeat("GET", f"{_room(room_id)}/messages/next")
-        return None if answer.status == 204 else _read(answer, ChatMessage)
+        answer = await self.api.repeat("GET", f"{room_path(room_id)}/messages/next")
+        return None if answer.status == 204 else read_object(answer, ChatMessage)
 
     async def list_messages(
         self, room_id: str, cursor: str | None = None, limit: int = PAGE
@@ -138,19 +137,19 @@ class RestClient:
         """Return one page of what is not processed yet, oldest first."""
         answer = await self.api.repeat(
             "GET",
-            f"{_room(room_id)}/messages",
+            f"{room_path(room_id)}/messages",
             params={"sort_order": "asc", "limit": limit, "cursor": cursor},
         )
-        return _page(answer, ChatMessage)
+        return read_page(answer, ChatMessage)
 
     async def get_context(
         self, room_id: str, cursor: str | None = None, limit: int = PAGE
     ) -> Page[ChatMessage]:
         """Return one page of the room as the agent may see it, oldest first."""
         answer = await self.api.repeat(
-            "GET", f"{_room(room_id)}/context", params={"limit": limit, "cursor": cursor}
+            "GET", f"{room_path(room_id)}/context", params={"limit": limit, "cursor": cursor}
         )
-        return _page(answer, ChatMessage)
+        return read_page(answer, ChatMessage)
 
     async def claim(self, room_id: str, message_id: str, *, within: float) -> Answer:
         """Say that the agent begins with a message: one try of *within* seconds, any answer.
@@ -178,7 +177,7 @@ class RestClient:
         """
         return await self.api.once(
             "POST",
-            f"{_message(room_id, message_id)}/failed",
+            f"{message_path(room_id, message_id)}/failed",
             json={"error": error},
             lane=Lane.PRIORITY,
             within=within,
@@ -187,7 +186,7 @@ class RestClient:
     async def _mark(self, room_id: str, message_id: str, state: str, within: float) -> Answer:
         return await self.api.once(
             "POST",
-            f"{_message(room_id, message_id)}/{state}",
+            f"{message_path(room_id, message_id)}/{state}",
             lane=Lane.PRIORITY,
             within=within,
         )
@@ -199,15 +198,15 @@ class RestClient:
             As `Api.once`.
         """
         return await self.api.once(
-            "POST", f"{_room(room_id)}/activity", json={"working": working}, within=within
+            "POST", f"{room_path(room_id)}/activity", json={"working": working}, within=within
         )
 
     # ----------------------------------------------------------------- participants
 
     async def list_participants(self, room_id: str) -> list[Participant]:
         """Return everybody in the room."""
-        answer = await self.api.repeat("GET", f"{_room(room_id)}/participants")
-        return _page(answer, Participant).items
+        answer = await self.api.repeat("GET", f"{room_path(room_id)}/participants")
+        return read_page(answer, Participant).items
 
     async def add_participant(
         self, room_id: str, participant_id: str, role: str = "member"
@@ -219,14 +218,16 @@ class RestClient:
         """
         answer = await self.api.post(
             "POST",
-            f"{_room(room_id)}/participants",
+            f"{room_path(room_id)}/participants",
             json={"participant": {"participant_id": participant_id, "role": role}},
         )
-        return _written(answer, Participant)
+        return read_written(answer, Participant)
 
     async def remove_participant(self, room_id: str, participant_id: str) -> None:
         """Remove somebody from the room."""
-        await self.api.repeat("DELETE", f"{_room(room_id)}/participants/{_segment(participant_id)}")
+        await self.api.repeat(
+            "DELETE", f"{room_path(room_id)}/participants/{segment(participant_id)}"
+        )
 
     # ----------------------------------------------------------------- posts
 
@@ -245,7 +246,7 @@ class RestClient:
         """
         body = message_body(content, mentions, attachment_ids)
         answer = await self._post(room_id, "messages", body)
-        return _written(answer, MessageReceipt) or MessageReceipt()
+        return read_written(answer, MessageReceipt) or MessageReceipt()
 
     async def post_event(
         self,
@@ -262,55 +263,12 @@ class RestClient:
         """
         body = event_body(content, message_type, metadata)
         answer = await self._post(room_id, "events", body)
-        return _written(answer, EventReceipt) or EventReceipt()
+        return read_written(answer, EventReceipt) or EventReceipt()
 
     async def _post(self, room_id: str, kind: str, body: dict[str, Any]) -> Answer:
         try:
-            return await self.api.post("POST", f"{_room(room_id)}/{kind}", json=body)
+            return await self.api.post("POST", f"{room_path(room_id)}/{kind}", json=body)
         except BandApiError as exc:
             if says_stopped(exc.status, exc):
                 raise RoomExecutionStoppedError(room_id) from exc
             raise
-
-
-# --------------------------------------------------------------------------- details
-
-
-def _room(room_id: str) -> str:
-    return f"{API}/chats/{_segment(room_id)}"
-
-
-def _message(room_id: str, message_id: str) -> str:
-    return f"{_room(room_id)}/messages/{_segment(message_id)}"
-
-
-def _segment(name: str) -> str:
-    """Return an id as one segment of a path: ids are opaque text."""
-    return quote(name, safe="") if name not in (".", "..") else name.replace(".", "%2E")
-
-
-def _read(answer: Answer, kind: type[T]) -> T:
-    try:
-        return structure(answer.data, kind)
-    except RemoteProtocolError as exc:
-        raise _unreadable(answer, exc) from None
-
-
-def _page(answer: Answer, kind: type[T]) -> Page[T]:
-    try:
-        return Page.read(answer.body, kind)
-    except RemoteProtocolError as exc:
-        raise _unreadable(answer, exc) from None
-
-
-def _written(answer: Answer, kind: type[T]) -> T | None:
-    """Read the answer to a write. Any 2xx is success, so an odd body is only logged."""
-    try:
-        return structure(answer.data, kind)
-    except RemoteProtocolError as exc:
-        _log.warning("a write succeeded with an odd answer (%d): %s", answer.status, exc)
-        return None
-
-
-def _unreadable(answer: Answer, exc: RemoteProtocolError) -> BandApiError:
-    return BandApiError(answer.status, "unreadable_answer", str(exc))

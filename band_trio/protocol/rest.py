@@ -245,7 +245,7 @@ class Page(Generic[T]):
         meta = structure(envelope.metadata, _PageMetadata)
         more = meta.has_more is not False
         return cls(
-            _readable(envelope.data, kind),
+            readable_rows(envelope.data, kind),
             (meta.next_cursor or None) if more else None,  # "" would be the first page again
             meta.page,
             meta.total_pages,
@@ -268,7 +268,8 @@ class _PageMetadata:
     total_count: int | None = None
 
 
-def _readable(rows: Sequence[Any], kind: type[T]) -> list[T]:
+def readable_rows(rows: Sequence[Any], kind: type[T]) -> list[T]:
+    """Return *rows* as *kind*; one that is invalid is dropped and logged."""
     readable = []
     for row in rows:
         try:

@@ -80,7 +80,7 @@ def test_a_cyclic_value_is_worded() -> None:
     assert "contains itself" in output_text(cycle)
 
 
-def test_g75_c31_a_long_result_is_shortened_inside() -> None:
+def test_c31_a_long_result_is_shortened_inside() -> None:
     output = "head" + "x" * 1_000_000 + "tail"
     content = tool_result_content("t", output, "c", is_error=False)
     shown = json.loads(content)["output"]

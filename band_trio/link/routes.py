@@ -1,0 +1,98 @@
+"""What all routes share: paths made of ids, and answers read as objects."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import attrs
+
+from band_trio.errors import BandApiError
+from band_trio.hygiene import without_surrogates_deep
+from band_trio.link.api import Answer, Api
+from band_trio.protocol.errors import RemoteProtocolError
+from band_trio.protocol.rest import API, ErrorBody, Page
+from band_trio.protocol.structure import structure
+
+_log: Final = logging.getLogger(__name__)
+_STOPPED: Final = re.compile(r"execution\b.*\bstopped", re.IGNORECASE | re.DOTALL)
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
+
+
+@attrs.frozen
+class Routes:
+    """Base of the typed calls of one subject."""
+
+    api: Api
+
+
+def says_stopped(status: int, error: ErrorBody | BandApiError) -> bool:
+    """Tell whether an answer says that the agent is stopped in the room (platform docs, Stop)."""
+    if status != 403:
+        return False
+    return error.code == "execution_stopped" or bool(_STOPPED.search(error.message or ""))
+
+
+# --------------------------------------------------------------------------- requests
+
+
+def room_path(room_id: str) -> str:
+    """Return the path of a room."""
+    return f"{API}/chats/{segment(room_id)}"
+
+
+def message_path(room_id: str, message_id: str) -> str:
+    """Return the path of a message."""
+    return f"{room_path(room_id)}/messages/{segment(message_id)}"
+
+
+def segment(name: str) -> str:
+    """Return an id as one segment of a path: ids are opaque text."""
+    return quote(name, safe="") if name not in (".", "..") else name.replace(".", "%2E")
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Return a body without what is None; null is never sent for an optional key."""
+    body = {name: value for name, value in values.items() if value is not None}
+    clean: dict[str, Any] = without_surrogates_deep(body)
+    return clean
+
+
+# --------------------------------------------------------------------------- answers
+
+
+def read_object(answer: Answer, kind: type[T]) -> T:
+    """Read the object that was asked for.
+
+    Raises:
+        BandApiError: it is not there; the code is `unreadable_answer`.
+    """
+    try:
+        return structure(answer.data, kind)
+    except RemoteProtocolError as exc:
+        raise unreadable(answer, exc) from None
+
+
+def read_page(answer: Answer, kind: type[T]) -> Page[T]:
+    """Read the page that was asked for. Errors: see `read_object`."""
+    try:
+        return Page.read(answer.body, kind)
+    except RemoteProtocolError as exc:
+        raise unreadable(answer, exc) from None
+
+
+def read_written(answer: Answer, kind: type[T]) -> T | None:
+    """Read the answer to a write. Any 2xx is success, so an odd body is only logged."""
+    try:
+        return structure(answer.data, kind)
+    except RemoteProtocolError as exc:
+        _log.warning("a write succeeded with an odd answer (%d): %s", answer.status, exc)
+        return None
+
+
+def unreadable(answer: Answer, exc: RemoteProtocolError) -> BandApiError:
+    """Return the error for a success without the data that was asked for."""
+    return BandApiError(answer.status, "unreadable_answer", str(exc))

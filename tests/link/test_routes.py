@@ -1,0 +1,253 @@
+"""Contacts, memories, files and tasks on recorded requests: what goes out, what comes back."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx  # noqa: ASYNC127 - the transport of the tests
+import pytest
+from trio.testing import MockClock
+
+from band_trio.config import AgentConfig, Credentials, Endpoints
+from band_trio.errors import BandApiError, OutcomeUnknownError
+from band_trio.link.api import open_api
+from band_trio.link.attachments import CACHE_VARIABLE, AttachmentCache, cache_size
+from band_trio.link.rest import RestClient
+from band_trio.protocol.holdings import (
+    Attachment,
+    Board,
+    Contact,
+    ContactRequest,
+    ContactStatus,
+    Memory,
+    Task,
+    TaskEvent,
+)
+from tests.link.test_rest import rest_over
+
+A = "/api/v1/agent"
+C = f"{A}/chats/r1"
+
+CALLS: list[tuple[Callable[[RestClient], Awaitable[Any]], str]] = [
+    (lambda r: r.list_contacts(2, 10), f"GET {A}/contacts?page=2&page_size=10"),
+    (lambda r: r.add_contact("@a/b", "hi \ud800"),
+     f'POST {A}/contacts/add {{"handle":"@a/b","message":"hi \ufffd"}}'),
+    (lambda r: r.add_contact("@a/b"), f'POST {A}/contacts/add {{"handle":"@a/b"}}'),
+    (lambda r: r.remove_contact(contact_id="c1"),
+     f'POST {A}/contacts/remove {{"contact_id":"c1"}}'),
+    (lambda r: r.list_contact_requests(1, 50, "all"),
+     f"GET {A}/contacts/requests?page=1&page_size=50&sent_status=all"),
+    (lambda r: r.respond_contact_request("cancel", "@a"),
+     f'POST {A}/contacts/requests/respond {{"action":"cancel","handle":"@a"}}'),
+    (lambda r: r.list_memories(20, scope="agent", system=None, content_query="a b"),
+     f"GET {A}/memories?scope=agent&content_query=a+b&limit=20"),
+    (lambda r: r.store_memory(content="x", subject_id=None, metadata={"k": [1]}),
+     f'POST {A}/memories {{"memory":{{"content":"x","metadata":{{"k":[1]}}}}}}'),
+    (lambda r: r.get_memory("m/1"), f"GET {A}/memories/m%2F1"),
+    (lambda r: r.supersede_memory("m1"), f"POST {A}/memories/m1/supersede"),
+    (lambda r: r.archive_memory("m1"), f"POST {A}/memories/m1/archive"),
+    (lambda r: r.put_file("r1", "a.txt", b"abc"), f"PUT {C}/files abc"),
+    (lambda r: r.list_tasks("r1"), f"GET {C}/tasks"),
+    (lambda r: r.list_tasks("r1", "all", "c", 5), f"GET {C}/tasks?state=all&cursor=c&limit=5"),
+    (lambda r: r.create_task("r1", "s", None, "3"),
+     f'POST {C}/tasks {{"subject":"s","supersedes_id":"3"}}'),
+    (lambda r: r.get_task("r1", "3"), f"GET {C}/tasks/3"),
+    (lambda r: r.get_task("r1", "3", "history"), f"GET {C}/tasks/3?include=history"),
+    (lambda r: r.update_task("r1", "3", status="blocked", comment=None),
+     f'POST {C}/tasks/3 {{"status":"blocked"}}'),
+    (lambda r: r.get_task_history("r1", "3", "c", 7), f"GET {C}/tasks/3/history?cursor=c&limit=7"),
+    (lambda r: r.get_board("r1"), f"GET {C}/board"),
+    (lambda r: r.get_board("r1", "history"), f"GET {C}/board?include=history"),
+    (lambda r: r.set_board("r1", goal_title="t", goal_summary=None),
+     f'PUT {C}/board {{"goal_title":"t"}}'),
+]  # fmt: skip
+
+ANYTHING: dict[str, Any] = {"data": {"id": "x", "received": [], "sent": []}}
+
+
+@pytest.mark.parametrize(("call", "request_line"), CALLS, ids=[line for _, line in CALLS])
+async def test_what_goes_out(
+    call: Callable[[RestClient], Awaitable[Any]], request_line: str
+) -> None:
+    is_list = request_line.startswith("GET") and not request_line.startswith(
+        (f"GET {A}/contacts/requests", f"GET {A}/memories/", f"GET {C}/tasks/3", f"GET {C}/board")
+    )
+    body: dict[str, Any] = {"data": []} if is_list or "/3/history" in request_line else ANYTHING
+    async with rest_over(200, body) as (rest, seen):
+        await call(rest)
+        assert seen == [request_line]
+
+
+WRITES: list[Callable[[RestClient], Awaitable[Any]]] = [
+    lambda r: r.add_contact("@a"),
+    lambda r: r.store_memory(content="x"),
+    lambda r: r.archive_memory("m1"),
+    lambda r: r.put_file("r1", "a.txt", b"abc"),
+    lambda r: r.create_task("r1", "s", None, None),
+    lambda r: r.update_task("r1", "3", status="blocked"),
+    lambda r: r.set_board("r1", goal_title="t"),
+]
+
+
+@pytest.mark.parametrize("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
+async def test_an_odd_success_of_a_write_is_a_success(content: bytes) -> None:
+    async with rest_over(200, content=content) as (rest, seen):
+        for write in WRITES:
+            assert await write(rest) is None
+        assert len(seen) == len(WRITES)
+
+
+@pytest.mark.parametrize("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
+async def test_a_read_without_its_data_is_an_error(content: bytes) -> None:
+    reads: list[Callable[[RestClient], Awaitable[Any]]] = [
+        lambda r: r.list_contacts(),
+        lambda r: r.list_contact_requests(),
+        lambda r: r.get_memory("m1"),
+        lambda r: r.get_task("r1", "3"),
+        lambda r: r.get_board("r1"),
+    ]
+    async with rest_over(200, content=content) as (rest, _):
+        for read in reads:
+            with pytest.raises(BandApiError) as caught:
+                await read(rest)
+            assert caught.value.code == "unreadable_answer"
+
+
+async def test_what_comes_back() -> None:
+    meta = {"page": 1, "page_size": 50, "total_count": 1, "total_pages": 1}
+    async with rest_over(body={"data": [{"id": "c1", "tags": None}, 3], "metadata": meta}) as (
+        rest,
+        _,
+    ):
+        contacts = await rest.list_contacts()
+        assert contacts.items == [Contact("c1")]
+        assert contacts.total_count == 1
+    requests = {"received": [{"id": "q1", "from_handle": None}, {}], "sent": [{"id": "q2"}]}
+    async with rest_over(body={"data": requests, "metadata": {"page": 1}}) as (rest, _):
+        page = await rest.list_contact_requests()
+        assert page.received == [ContactRequest("q1")]
+        assert page.sent == [ContactRequest("q2")]
+        assert page.metadata == {"page": 1}
+    async with rest_over(201, {"data": {"id": "q3", "status": "pending"}}) as (rest, _):
+        assert await rest.add_contact("a") == ContactStatus("q3", "pending")
+    async with rest_over(body={"data": {"id": "m1", "metadata": {"a": None}}}) as (rest, _):
+        assert await rest.get_memory("m1") == Memory("m1", metadata={"a": None})
+    task = {"id": "t1", "number": 3, "superseded_by_id": None, "assignments": [{"status": "x"}]}
+    async with rest_over(body={"data": task}) as (rest, _):
+        assert await rest.get_task("r1", "3") == Task("t1", 3, assignments=[{"status": "x"}])
+    async with rest_over(body={"data": [{"event": "created", "payload": {"a": 1}}]}) as (rest, _):
+        history = await rest.get_task_history("r1", "3")
+        assert history.items == [TaskEvent("created", payload={"a": 1})]
+    async with rest_over(body={"data": {"chat_room_id": "r1", "goal_title": None}}) as (rest, _):
+        assert await rest.get_board("r1") == Board("r1")
+
+
+async def test_a_post_without_a_definite_answer_is_never_repeated() -> None:
+    async with rest_over(500) as (rest, seen):
+        for call in (rest.archive_memory("m1"), rest.add_contact("a")):
+            with pytest.raises(OutcomeUnknownError, match="500"):
+                await call
+        assert len(seen) == 2
+
+
+# --------------------------------------------------------------------------- files
+
+
+async def test_an_upload_names_its_content(autojump_clock: MockClock) -> None:
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        if len(seen) == 1:
+            return httpx.Response(503)
+        return httpx.Response(200, json={"data": {"id": "f1", "bytes": 4}})
+
+    config = AgentConfig(rest_transport=httpx.MockTransport(answer), rest_try_seconds=5)
+    endpoints = Endpoints("http://127.0.0.1:9", "ws://127.0.0.1:9/x")
+    async with open_api(endpoints, Credentials("a1", "k"), config) as api:
+        got = await RestClient(api).put_file("r1", "no te.txt", "ü\n!".encode())
+
+    assert got == Attachment("f1", bytes=4)
+    assert len(seen) == 2  # repeated: identical bytes are one record
+    assert seen[1].content == "ü\n!".encode()
+    assert seen[1].headers["x-file-name"] == "no te.txt"
+    assert seen[1].headers["x-file-sha256"] == hashlib.sha256("ü\n!".encode()).hexdigest()
+    assert seen[1].headers["content-type"] == "text/plain"
+    assert seen[1].headers["x-api-key"] == "k"
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff", b'{"data": 1}'])
+async def test_a_download_is_bytes_whatever_they_are(content: bytes) -> None:
+    async with rest_over(200, content=content) as (rest, seen):
+        assert await rest.get_file("r1", "f/1") == content
+        assert seen == [f"GET {C}/files/f%2F1"]
+
+
+async def test_a_download_that_fails_is_an_error_of_the_platform() -> None:
+    async with rest_over(404, {"error": {"code": "not_found", "message": "gone"}}) as (rest, _):
+        with pytest.raises(BandApiError, match="404 not_found: gone"):
+            await rest.get_file("r1", "f1")
+
+
+@pytest.mark.parametrize(("packed", "good"), [(gzip.compress(b"abc"), True), (b"no gzip", False)])
+async def test_a_packed_download(packed: bytes, good: bool) -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        stream = httpx.ByteStream(packed)
+        return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=stream)
+
+    config = AgentConfig(rest_transport=httpx.MockTransport(answer))
+    endpoints = Endpoints("http://127.0.0.1:9", "ws://127.0.0.1:9/x")
+    async with open_api(endpoints, Credentials("a1", "k"), config) as api:
+        if good:
+            assert await RestClient(api).get_file("r1", "f1") == b"abc"
+        else:
+            with pytest.raises(BandApiError, match="could not be unpacked"):
+                await RestClient(api).get_file("r1", "f1")
+
+
+# --------------------------------------------------------------------------- what is known of them
+
+
+def test_the_least_used_file_is_forgotten_first() -> None:
+    cache = AttachmentCache(maxsize=2)
+    for name in ("a", "b"):
+        cache.note("r1", Attachment(name))
+    assert cache.find("r1", "a") is not None
+    cache.note("r1", Attachment("c"))
+
+    assert cache.find("r1", "b") is None
+    assert cache.find("r1", "a") is not None
+    assert cache.find("r2", "a") is None
+    assert len(cache) == 2
+
+
+def test_an_expired_file_is_forgotten() -> None:
+    now = datetime(2025, 1, 1, tzinfo=UTC)
+    cache = AttachmentCache(maxsize=9, now=lambda: now)
+    cache.note("r", Attachment("gone", expires_at=now))
+    cache.note("r", Attachment("there", expires_at=now + timedelta(seconds=1)))
+
+    assert cache.find("r", "gone") is None
+    assert cache.find("r", "there") is not None
+    assert len(cache) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "size"), [("", 1000), ("7", 7), (" 0 ", 0), ("many", 1000), ("-1", 1000)]
+)
+def test_the_size_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, given: str, size: int
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, given)
+
+    assert cache_size() == AttachmentCache().maxsize == size
+
+
+def test_every_client_remembers_for_itself() -> None:
+    api: Any = object()
+
+    assert RestClient(api).attachments is not RestClient(api).attachments
