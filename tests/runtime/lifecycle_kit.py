@@ -167,6 +167,15 @@ def tasks() -> int:
     return trio.lowlevel.current_statistics().tasks_living
 
 
+def lasting(seconds: float) -> Callable[[], Awaitable[None]]:
+    """Return a hook that lasts so long."""
+
+    async def work() -> None:
+        await trio.sleep(seconds)
+
+    return work
+
+
 def raises(error: BaseException) -> Callable[[], Awaitable[None]]:
     """Return a hook that fails after a while."""
 

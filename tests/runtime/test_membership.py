@@ -18,7 +18,7 @@ from band_trio.runtime.presence import RoomPresence
 from band_trio.runtime.settlement import Outbox
 from band_trio.trace import Claimed, CleanedUp, Ended, Recorded, RoomServed, Started, TraceEvent
 from tests.runtime.harness import Call, reply
-from tests.runtime.lifecycle_kit import LifeStage, life, raises, tasks
+from tests.runtime.lifecycle_kit import LifeStage, lasting, life, raises, tasks
 
 Withdraw = Callable[[LifeStage, str], Awaitable[None]]
 
@@ -209,6 +209,36 @@ async def test_g55_a_control_for_the_new_membership_does_not_touch_the_old_turn(
                 here.band.signal(here.account, "play", room_id=room)
             await here.settled(first)
         assert here.adapter.texts == ["slow", "slow"]
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["quick", "slow"])
+@pytest.mark.parametrize("by", ["signal", "room"])
+async def test_g54_a_stop_of_the_old_membership_does_not_reach_the_next_one(
+    by: str, slow: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The same signal once more stops the new one: it has not seen it yet."""
+    async with life() as here:
+        room = await here.room()
+        if slow:  # the new membership begins while the old child still ends
+            here.noted.hooks["on_cleanup"] = lasting(3)
+        async with here.running() as agent:
+            await here.settled(await here.say(room, "one"))
+            await trio.sleep(1)
+            if by == "signal":
+                here.band.signal(here.account, "stop", room_id=room, correlation_id="c-1")
+            else:
+                await here.band.user.stop(room)
+            await trio.sleep(1)
+            assert agent.health().rooms == {"stopped": 1}
+            await removed(here, room)
+            await here.band.user.add(room, here.account)
+            message = await here.say(room, "two")
+            await trio.sleep(4)
+            assert here.band.state(message, here.account) == "processed"
+            assert agent.health().rooms == {"idle": 1}
+            here.band.signal(here.account, "stop", room_id=room, correlation_id="c-1")
+            await trio.sleep(1)
+            assert agent.health().rooms == {"stopped": 1}
 
 
 async def test_g55_removed_and_added_in_one_moment_is_one_fresh_child(
