@@ -1,0 +1,210 @@
+"""`AnthropicAdapter`: Claude, through Anthropic's messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack, cast
+
+import attrs
+import trio
+
+from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
+from band_trio.adapters.options import CLOSE_SECONDS, ModelConfig, load_extra
+from band_trio.adapters.pictures import pictures_of
+from band_trio.converters.anthropic import (
+    AnthropicHistoryConverter,
+    AnthropicMessage,
+    Block,
+    add_blocks,
+    result_block,
+    text_block,
+)
+from band_trio.converters.exchanges import tool_name
+from band_trio.errors import BandConfigError
+from band_trio.types import (
+    FeatureKwargs,
+    HistoryConverter,
+    ToolCallOutcome,
+    ToolFormat,
+    TurnUsage,
+)
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+    from anthropic.types import Message
+
+KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
+
+
+@attrs.frozen(kw_only=True)
+class AnthropicConfig(ModelConfig):
+    """Options of the `AnthropicAdapter`; see `ModelConfig` for the common ones."""
+
+    cache_prompt: bool = True
+    """Whether the provider may cache prompt and tools, which are the same in every request."""
+    extra_body: dict[str, Any] = attrs.field(factory=dict)
+    """More fields of each request, such as `thinking`."""
+
+
+class AnthropicAdapter(ModelLoopAdapter[AnthropicMessage, AnthropicConfig]):
+    """An agent on Claude.
+
+    ```python
+    adapter = AnthropicAdapter(AnthropicConfig(model="claude-sonnet-4-5"))
+    ```
+
+    The client is opened once, in `serve`, and closed there; a *client* that is handed in stays
+    open.
+
+    Raises:
+        ImportError: the extra `anthropic` is not installed.
+    """
+
+    PROVIDER: ClassVar[str] = "anthropic"
+    TOOL_FORMAT: ClassVar[ToolFormat] = "anthropic"
+
+    def __init__(
+        self,
+        config: AnthropicConfig,
+        *,
+        client: AsyncAnthropic | None = None,
+        history_converter: HistoryConverter[list[AnthropicMessage]] | None = None,
+        **features: Unpack[FeatureKwargs],
+    ) -> None:
+        load_extra("anthropic", "anthropic", "AnthropicAdapter")
+        super().__init__(config, history_converter or AnthropicHistoryConverter(), **features)
+        self._client = client
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the client open.
+
+        Raises:
+            BandConfigError: there is no key.
+        """
+        if self._client is not None:
+            task_status.started()
+            return
+        client = self._client = self._new_client()
+        try:
+            task_status.started()
+            await trio.sleep_forever()
+        finally:
+            self._client = None
+            with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                await client.close()
+
+    def _new_client(self) -> AsyncAnthropic:
+        from anthropic import AsyncAnthropic
+
+        client = AsyncAnthropic(
+            api_key=self.config.provider_key,
+            base_url=self.config.base_url,
+            max_retries=self.config.max_retries,
+            timeout=self.config.request_seconds,
+        )
+        sources = ("api_key", "auth_token", "credentials")
+        if not any(getattr(client, source, None) for source in sources):
+            raise BandConfigError(f"AnthropicAdapter needs a key: provider_key, or {KEY_VARIABLE}.")
+        return client
+
+    # ----------------------------------------------------------------- the dialect
+
+    async def ask(
+        self, system: str, messages: Sequence[AnthropicMessage], tools: list[dict[str, Any]]
+    ) -> ModelReply[AnthropicMessage]:
+        """Send one request to the messages API."""
+        if self._client is None:
+            raise RuntimeError("AnthropicAdapter is not open: run its `serve`, as an agent does.")
+        prompt = text_block(system)
+        if self.config.cache_prompt:  # what stands before this block, the tools, is covered too
+            prompt["cache_control"] = {"type": "ephemeral"}
+        optional: dict[str, Any] = {"tools": tools} if tools else {}
+        if system.strip():
+            optional["system"] = [prompt]
+        if self.config.extra_body:
+            optional["extra_body"] = self.config.extra_body
+        # The SDK's types name each kind of block; ours are the same dicts.
+        create = cast(Any, self._client.messages.create)
+        answer: Message = await create(
+            model=self.config.model,
+            max_tokens=self.config.max_tokens,
+            messages=messages,
+            **optional,
+        )
+        return _read(answer)
+
+    def add_user_text(self, messages: list[AnthropicMessage], text: str) -> None:
+        """Append *text*, to the last message where that is the user's."""
+        add_blocks(messages, "user", [text_block(text)])
+
+    def add_results(
+        self,
+        messages: list[AnthropicMessage],
+        calls: Sequence[ToolRequest],
+        outcomes: Sequence[ToolCallOutcome],
+    ) -> None:
+        """Append one user message with a result for each call."""
+        results = [
+            result_block(call.id, _content(outcome.value), is_error=not outcome.ok)
+            for call, outcome in zip(calls, outcomes, strict=True)
+        ]
+        add_blocks(messages, "user", results)
+
+    def as_first(self, message: AnthropicMessage) -> AnthropicMessage | None:
+        """Return a user's message without the results of calls before it."""
+        if message["role"] != "user":
+            return None
+        blocks = message["content"]
+        if isinstance(blocks, str):
+            return message
+        texts = [block for block in blocks if block["type"] != "tool_result"]
+        return {"role": "user", "content": texts} if texts else None
+
+
+def _read(answer: Message) -> ModelReply[AnthropicMessage]:
+    usage = TurnUsage.from_object(
+        answer.usage,
+        input="input_tokens",
+        output="output_tokens",
+        cache_read="cache_read_input_tokens",
+        cache_write="cache_creation_input_tokens",
+    )
+    # Blocks go back as they came: those of a thinking model carry a signature.
+    blocks: list[Block] = [
+        block.model_dump(mode="json", exclude_none=True) for block in answer.content or ()
+    ]
+    text = "\n\n".join(block["text"] for block in blocks if block["type"] == "text")
+    if answer.stop_reason == "refusal":
+        return ModelReply(None, text, usage=usage, refused=True)
+    kept = [_kept(block) for block in blocks if block["type"] != "text" or block["text"].strip()]
+    calls = tuple(
+        ToolRequest(block["id"], block["name"], block["input"])
+        for block in blocks
+        if block["type"] == "tool_use"
+    )
+    message: AnthropicMessage | None = {"role": "assistant", "content": kept} if kept else None
+    return ModelReply(message, text, calls, usage)
+
+
+def _kept(block: Block) -> Block:
+    """Return a block as it is sent back."""
+    if block["type"] != "tool_use":
+        return block
+    given = block["input"]
+    kept = given if isinstance(given, dict) else {"arguments": given}
+    return {"type": "tool_use", "id": block["id"], "name": tool_name(block["name"]), "input": kept}
+
+
+def _content(value: Any) -> str | list[Block]:
+    """Return a result as the API takes it; pictures as what they are."""
+    text, pictures = pictures_of(value)
+    if not pictures:
+        return text
+    images = [
+        {
+            "type": "image",
+            "source": {"type": "base64", "media_type": each.media_type, "data": each.data},
+        }
+        for each in pictures
+    ]
+    return [text_block(text), *images]

@@ -1,0 +1,223 @@
+"""`ModelAdapter`: any model that pydantic-ai knows, called directly and natively on trio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
+
+import attrs
+import trio
+
+from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
+from band_trio.adapters.options import CLOSE_SECONDS, ModelConfig, load_extra
+from band_trio.adapters.pictures import pictures_of
+from band_trio.converters.exchanges import tool_name
+from band_trio.converters.pydantic_ai import (
+    PydanticAIHistoryConverter,
+    add_request,
+    result_part,
+)
+from band_trio.errors import BandConfigError
+from band_trio.types import (
+    FeatureKwargs,
+    HistoryConverter,
+    ToolCallOutcome,
+    ToolFormat,
+    TurnUsage,
+)
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+
+@attrs.frozen(kw_only=True)
+class ModelAdapterConfig(ModelConfig):
+    """Options of the `ModelAdapter`; see `ModelConfig` for the common ones.
+
+    `model` is `provider:name`, for example `anthropic:claude-sonnet-4-5`. `max_retries` has no
+    effect: each provider's SDK has its own.
+    """
+
+    settings: dict[str, Any] = attrs.field(factory=dict)
+    """More model settings of pydantic-ai, such as `temperature`."""
+
+
+class ModelAdapter(ModelLoopAdapter["ModelMessage", ModelAdapterConfig]):
+    """An agent on any provider of pydantic-ai.
+
+    ```python
+    adapter = ModelAdapter(ModelAdapterConfig(model="openai:gpt-5.2"))
+    ```
+
+    *model* takes a ready model object instead of the name in *config*. Its client is opened and
+    closed in `serve`.
+
+    Raises:
+        ImportError: the extra `pydantic-ai` is not installed.
+    """
+
+    PROVIDER: ClassVar[str] = "pydantic-ai"
+    TOOL_FORMAT: ClassVar[ToolFormat] = "anthropic"
+
+    def __init__(
+        self,
+        config: ModelAdapterConfig | None = None,
+        *,
+        model: Model | None = None,
+        history_converter: HistoryConverter[list[ModelMessage]] | None = None,
+        **features: Unpack[FeatureKwargs],
+    ) -> None:
+        load_extra("pydantic_ai.direct", "pydantic-ai", "ModelAdapter")
+        if config is None:
+            if model is None:
+                raise BandConfigError("ModelAdapter needs a config that names a model, or a model.")
+            config = ModelAdapterConfig(model=model.model_name)
+        super().__init__(config, history_converter or PydanticAIHistoryConverter(), **features)
+        self._given = model
+        self._model: Model | None = None
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the model's client open.
+
+        Raises:
+            BandConfigError: the model is unknown, or there is no key.
+            ImportError: the SDK of its provider is not installed.
+        """
+        model = self._given or self._inferred()
+        await model.__aenter__()
+        self._model = model
+        try:
+            task_status.started()
+            await trio.sleep_forever()
+        finally:
+            self._model = None
+            with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                await model.__aexit__(None, None, None)
+
+    def _inferred(self) -> Model:
+        from pydantic_ai.exceptions import UserError
+        from pydantic_ai.models import infer_model
+        from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
+
+        given = {"api_key": self.config.provider_key, "base_url": self.config.base_url}
+        options = {name: value for name, value in given.items() if value is not None}
+
+        def provider(name: str) -> Provider[Any]:
+            if not options:
+                return infer_provider(name)
+            make: Callable[..., Provider[Any]] = infer_provider_class(name)
+            return make(**options)
+
+        try:
+            return infer_model(self.config.model, provider)
+        except (UserError, ValueError) as exc:
+            raise BandConfigError(f"ModelAdapter: {exc}") from exc
+
+    # ----------------------------------------------------------------- the dialect
+
+    async def ask(
+        self, system: str, messages: Sequence[ModelMessage], tools: list[dict[str, Any]]
+    ) -> ModelReply[ModelMessage]:
+        """Send one request to the model."""
+        from pydantic_ai.direct import model_request
+        from pydantic_ai.messages import ModelRequest
+
+        if self._model is None:
+            raise RuntimeError("ModelAdapter is not open: run its `serve`, as an agent does.")
+        sent = list(messages)
+        if system.strip() and isinstance(sent[-1], ModelRequest):
+            sent[-1] = ModelRequest(sent[-1].parts, instructions=system)
+        settings: ModelSettings = {
+            "max_tokens": self.config.max_tokens,
+            "timeout": self.config.request_seconds,
+            **cast("ModelSettings", self.config.settings),
+        }
+        answer = await model_request(
+            self._model,
+            sent,
+            model_settings=settings,
+            model_request_parameters=_parameters(tools),
+            instrument=False,
+        )
+        return _read(answer)
+
+    def add_user_text(self, messages: list[ModelMessage], text: str) -> None:
+        """Append *text*, to the last request where that is the newest message."""
+        from pydantic_ai.messages import UserPromptPart
+
+        add_request(messages, UserPromptPart(text))
+
+    def add_results(
+        self,
+        messages: list[ModelMessage],
+        calls: Sequence[ToolRequest],
+        outcomes: Sequence[ToolCallOutcome],
+    ) -> None:
+        """Append one request with a result for each call."""
+        for call, outcome in zip(calls, outcomes, strict=True):
+            name = tool_name(call.name)
+            content = _content(outcome.value)
+            add_request(messages, result_part(call.id, name, content, is_error=not outcome.ok))
+
+    def as_first(self, message: ModelMessage) -> ModelMessage | None:
+        """Return a request without the results of calls before it."""
+        from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+        if not isinstance(message, ModelRequest):
+            return None
+        texts = [part for part in message.parts if isinstance(part, UserPromptPart)]
+        return ModelRequest(texts) if texts else None
+
+
+def _parameters(tools: list[dict[str, Any]]) -> ModelRequestParameters:
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
+
+    definitions = [
+        # `strict` off: the schemas are ours, and providers rewrite them otherwise.
+        ToolDefinition(
+            name=tool["name"],
+            parameters_json_schema=tool["input_schema"],
+            description=tool["description"],
+            strict=False,
+        )
+        for tool in tools
+    ]
+    return ModelRequestParameters(function_tools=definitions, allow_text_output=True)
+
+
+def _read(answer: ModelResponse) -> ModelReply[ModelMessage]:
+    from pydantic_ai.messages import TextPart, ToolCallPart
+
+    usage = TurnUsage.from_object(
+        answer.usage,
+        input="input_tokens",
+        output="output_tokens",
+        cache_read="cache_read_tokens",
+        cache_write="cache_write_tokens",
+    )
+    text = "\n\n".join(part.content for part in answer.parts if isinstance(part, TextPart))
+    if answer.finish_reason == "content_filter":
+        return ModelReply(None, text, usage=usage, refused=True)
+    calls = tuple(
+        ToolRequest(part.tool_call_id, part.tool_name, part.args if part.args is not None else {})
+        for part in answer.parts
+        if isinstance(part, ToolCallPart)
+    )
+    said = bool(calls or text.strip())
+    return ModelReply(answer if said else None, text, calls, usage)
+
+
+def _content(value: Any) -> Any:
+    """Return a result as pydantic-ai takes it; pictures as what they are."""
+    text, pictures = pictures_of(value)
+    if not pictures:
+        return text
+    import base64
+
+    from pydantic_ai.messages import BinaryContent
+
+    images = [BinaryContent(base64.b64decode(p.data), media_type=p.media_type) for p in pictures]
+    return [text, *images]

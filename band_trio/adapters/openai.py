@@ -1,0 +1,223 @@
+"""`OpenAIAdapter`: OpenAI's chat completions, and every server that speaks the same."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack, cast
+
+import attrs
+import trio
+
+from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
+from band_trio.adapters.options import CLOSE_SECONDS, ModelConfig, load_extra
+from band_trio.adapters.pictures import Picture, pictures_of
+from band_trio.converters.exchanges import Result, tool_name
+from band_trio.converters.openai import OpenAIHistoryConverter, OpenAIMessage, tool_message
+from band_trio.converters.plain import joined
+from band_trio.errors import BandConfigError, ProviderRunError
+from band_trio.texts import SYSTEM_UPDATE_PREFIX
+from band_trio.tools.results import tool_result_text
+from band_trio.types import (
+    FeatureKwargs,
+    HistoryConverter,
+    ToolCallOutcome,
+    ToolFormat,
+    TurnUsage,
+)
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion, ChatCompletionMessage
+
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+NO_CHOICES: Final = "no_choices"
+
+
+@attrs.frozen(kw_only=True)
+class OpenAIConfig(ModelConfig):
+    """Options of the `OpenAIAdapter`; see `ModelConfig` for the common ones."""
+
+    token_option: str = "max_completion_tokens"
+    """The name of the limit of tokens in a request; older servers know only `max_tokens`."""
+    extra_body: dict[str, Any] = attrs.field(factory=dict)
+    """More fields of each request, such as `temperature`."""
+
+
+class OpenAIAdapter(ModelLoopAdapter[OpenAIMessage, OpenAIConfig]):
+    """An agent on chat completions.
+
+    ```python
+    adapter = OpenAIAdapter(OpenAIConfig(model="gpt-5.2"))
+    local = OpenAIAdapter(OpenAIConfig(model="qwen3", base_url="http://127.0.0.1:11434/v1"))
+    ```
+
+    The client is opened once, in `serve`, and closed there; a *client* that is handed in stays
+    open.
+
+    Raises:
+        ImportError: the extra `openai` is not installed.
+    """
+
+    PROVIDER: ClassVar[str] = "openai"
+    TOOL_FORMAT: ClassVar[ToolFormat] = "openai"
+
+    def __init__(
+        self,
+        config: OpenAIConfig,
+        *,
+        client: AsyncOpenAI | None = None,
+        history_converter: HistoryConverter[list[OpenAIMessage]] | None = None,
+        **features: Unpack[FeatureKwargs],
+    ) -> None:
+        load_extra("openai", "openai", "OpenAIAdapter")
+        super().__init__(config, history_converter or OpenAIHistoryConverter(), **features)
+        self._client = client
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the client open.
+
+        Raises:
+            BandConfigError: there is no key.
+        """
+        if self._client is not None:
+            task_status.started()
+            return
+        client = self._client = self._new_client()
+        try:
+            task_status.started()
+            await trio.sleep_forever()
+        finally:
+            self._client = None
+            with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                await client.close()
+
+    def _new_client(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI
+
+        key = self.config.provider_key or os.environ.get(KEY_VARIABLE)
+        if not key and self.config.base_url is None:
+            raise BandConfigError(f"OpenAIAdapter needs a key: provider_key, or {KEY_VARIABLE}.")
+        return AsyncOpenAI(
+            api_key=key or "none",  # servers of one's own often want none, the SDK wants one
+            base_url=self.config.base_url,
+            max_retries=self.config.max_retries,
+            timeout=self.config.request_seconds,
+        )
+
+    # ----------------------------------------------------------------- the dialect
+
+    async def ask(
+        self, system: str, messages: Sequence[OpenAIMessage], tools: list[dict[str, Any]]
+    ) -> ModelReply[OpenAIMessage]:
+        """Send one chat completion."""
+        if self._client is None:
+            raise RuntimeError("OpenAIAdapter is not open: run its `serve`, as an agent does.")
+        # The SDK's types name each kind of message; ours are the same dicts.
+        create = cast(Any, self._client.chat.completions.create)
+        optional: dict[str, Any] = {"tools": tools} if tools else {}
+        if self.config.extra_body:
+            optional["extra_body"] = self.config.extra_body
+        completion: ChatCompletion = await create(
+            model=self.config.model,
+            messages=[{"role": "system", "content": system}, *messages],
+            **{self.config.token_option: self.config.max_tokens},
+            **optional,
+        )
+        # Some servers answer an error with a 200: then there are no choices.
+        choices = getattr(completion, "choices", None)
+        if not choices or choices[0].message is None:
+            raise ProviderRunError(NO_CHOICES, None)
+        used = {call["id"] for each in messages for call in each.get("tool_calls") or ()}
+        filtered = choices[0].finish_reason == "content_filter"
+        return _read(choices[0].message, used, completion, filtered=filtered)
+
+    def add_user_text(self, messages: list[OpenAIMessage], text: str) -> None:
+        """Append *text*, to the last message where that is the user's."""
+        last = messages[-1] if messages else None
+        if last is None or last["role"] != "user":
+            messages.append({"role": "user", "content": text})
+        elif isinstance(last["content"], str):
+            messages[-1] = {**last, "content": joined("user", last["content"], text)}
+        else:
+            parts = [*last["content"], {"type": "text", "text": text}]
+            messages[-1] = {**last, "content": parts}
+
+    def add_results(
+        self,
+        messages: list[OpenAIMessage],
+        calls: Sequence[ToolRequest],
+        outcomes: Sequence[ToolCallOutcome],
+    ) -> None:
+        """Append a `tool` message for each call, and pictures after them: there they may stand."""
+        shown: list[dict[str, Any]] = []
+        for call, outcome in zip(calls, outcomes, strict=True):
+            text, pictures = pictures_of(outcome.value)
+            messages.append(tool_message(call.id, Result(text, is_error=not outcome.ok)))
+            if pictures:
+                title = f"{SYSTEM_UPDATE_PREFIX}Pictures from {tool_name(call.name)}:"
+                shown.append({"type": "text", "text": title})
+                shown += [_picture(each) for each in pictures]
+        if shown:
+            messages.append({"role": "user", "content": shown})
+
+    def as_first(self, message: OpenAIMessage) -> OpenAIMessage | None:
+        """Return a user's message."""
+        return message if message["role"] == "user" else None
+
+
+def _read(
+    message: ChatCompletionMessage, used: set[str], completion: ChatCompletion, *, filtered: bool
+) -> ModelReply[OpenAIMessage]:
+    usage = _usage(completion)
+    if filtered or message.refusal:
+        return ModelReply(None, message.refusal or "", usage=usage, refused=True)
+    text = message.content or ""
+    calls: list[ToolRequest] = []
+    for call in message.tool_calls or ():
+        function: Any = getattr(call, "function", None)
+        if function is not None:
+            call_id = _unique(call.id, used)
+            calls.append(ToolRequest(call_id, function.name or "", function.arguments or "{}"))
+    if not calls and not text.strip():
+        return ModelReply(None, "", usage=usage)
+    kept: OpenAIMessage = {"role": "assistant", "content": text or None}
+    if calls:
+        kept["tool_calls"] = [_kept(call) for call in calls]
+    return ModelReply(kept, text, tuple(calls), usage)
+
+
+def _unique(call_id: str | None, used: set[str]) -> str:
+    """Return the server's id, or a new one where it is missing or was used before."""
+    unique, number = call_id or "call", 1
+    while unique in used:
+        number += 1
+        unique = f"{call_id or 'call'}_{number}"
+    used.add(unique)
+    return unique
+
+
+def _kept(call: ToolRequest) -> dict[str, Any]:
+    """Return a call as it is sent back: its arguments must be an object by then."""
+    arguments = call.args
+    try:
+        parsed = json.loads(arguments)
+    except (ValueError, RecursionError):
+        parsed = arguments
+    if not isinstance(parsed, Mapping):
+        arguments = json.dumps({"arguments": tool_result_text(parsed)})
+    function = {"name": tool_name(call.name), "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _usage(completion: ChatCompletion) -> TurnUsage:
+    usage = completion.usage
+    details = getattr(usage, "prompt_tokens_details", None)
+    cached = TurnUsage.from_object(details, input="", output="", cache_read="cached_tokens")
+    return cached + TurnUsage.from_object(usage, input="prompt_tokens", output="completion_tokens")
+
+
+def _picture(picture: Picture) -> dict[str, Any]:
+    url = f"data:{picture.media_type};base64,{picture.data}"
+    return {"type": "image_url", "image_url": {"url": url}}

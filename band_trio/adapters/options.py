@@ -1,0 +1,99 @@
+"""What the adapters for models have in common: their options, and the loading of their SDKs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final, Self
+
+import attrs
+
+from band_trio.errors import BandConfigError
+
+CLOSE_SECONDS: Final = 2.0
+"""Longest closing of a client at the end of an adapter."""
+
+
+def _positive(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise BandConfigError(f"{attribute.name} must be a number above 0, not {value!r}.")
+
+
+def _named(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise BandConfigError(f"{attribute.name} must be the name of a model, not {value!r}.")
+
+
+@attrs.frozen(kw_only=True)
+class BaseAdapterConfig:
+    """Options of an adapter, as they may stand in a file; what is alive stays out of them."""
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, Any]) -> Self:
+        """Build the options from what a YAML or JSON file holds.
+
+        Raises:
+            BandConfigError: a name is unknown, one is missing, or a value is wrong.
+        """
+        fields = attrs.fields(cls)
+        names = [field.name for field in fields]
+        for name in data:
+            if name not in names:
+                raise BandConfigError.with_suggestion(
+                    f"{cls.__name__} has no option {name!r}.", str(name), names
+                )
+        for field in fields:
+            if field.default is attrs.NOTHING and field.name not in data:
+                raise BandConfigError(f"{cls.__name__} needs the option {field.name!r}.")
+        return cls(**data)
+
+
+@attrs.frozen(kw_only=True)
+class ModelConfig(BaseAdapterConfig):
+    """Options that every adapter for a model knows.
+
+    Raises:
+        BandConfigError: a value is out of range.
+    """
+
+    model: str = attrs.field(validator=_named)
+    """The provider's name of the model."""
+    system_prompt: str | None = None
+    """Replaces the whole prompt that is rendered otherwise."""
+    custom_section: str = ""
+    """The developer's own instructions, at the end of the rendered prompt."""
+    include_base_instructions: bool = True
+    """Whether the prompt explains how a room works."""
+    max_tokens: int = attrs.field(default=4096, validator=_positive)
+    """Most tokens of one answer."""
+    max_tool_rounds: int = attrs.field(default=20, validator=_positive)
+    """Most batches of tool calls in one turn."""
+    max_history: int = attrs.field(default=200, validator=_positive)
+    """Most messages that are kept of a room and sent to the model; a long turn may exceed it."""
+    relay_final_text: bool = False
+    """Whether plain text at the end of a turn that said nothing is posted to who wrote."""
+    provider_key: str | None = attrs.field(default=None, repr=False)
+    """The provider's key; None takes it from the provider's usual environment variable."""
+    base_url: str | None = None
+    """Where the provider is; None for its own service."""
+    max_retries: int = attrs.field(default=2, validator=attrs.validators.ge(0))
+    """How often the SDK repeats a request that failed in transport or in the server."""
+    request_seconds: float = attrs.field(default=600.0, validator=_positive)
+    """Longest request to the model, in seconds, where the SDK takes such a limit."""
+
+
+def load_extra(module: str, extra: str, adapter: str) -> ModuleType:
+    """Import the SDK *module* that *adapter* stands on.
+
+    Raises:
+        ImportError: it is not installed; the text names the extra.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as exc:
+        missing = exc.name or module
+        raise ImportError(
+            f"{adapter} needs the extra `{extra}` ({missing} is missing): "
+            f"pip install 'band-trio[{extra}]'"
+        ) from exc
