@@ -186,7 +186,7 @@ def test_a_description_of_any_size_is_short() -> None:
                                        "type": st.text(), "description": st.text()}), max_size=3))  # fmt: skip
 def test_each_participant_takes_one_line(people: list[dict[str, Any]]) -> None:
     lines = build_participants_message(people).splitlines()
-    extra = 1 + (not people) + any('"' in line for line in lines)
+    extra = 1 + (not people) + (texts.ROSTER_OWN_WORDS in lines)
 
     assert len([line for line in lines if line.startswith("- ")]) == len(people)
     assert len(lines) == len(people) + 1 + extra
