@@ -93,8 +93,9 @@ class PlatformRuntime:
                 watch.start_soon(self._watch_for_cancellation)
                 with self.lifecycle.whole:
                     await self._run(ready)
+                report = self._report()  # in here, where a cancellation does not reach
                 watch.cancel_scope.cancel(reason="the run is over")
-        return self._report()
+        return report
 
     async def _watch_for_cancellation(self) -> None:
         try:
