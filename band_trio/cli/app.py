@@ -37,9 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = options.command(options)
     except KeyboardInterrupt:
-        return _fail(texts.INTERRUPTED, Exit.FORCED)
+        return _fail(texts.INTERRUPTED, Exit.FORCED, options)
     except CliError as exc:
-        return _fail(str(exc), exc.code)
+        return _fail(str(exc), exc.code, options, exc.__cause__)
     except BandConfigError as exc:
         return _fail(str(exc), Exit.USAGE, options, exc)
     except Exception as exc:  # noqa: BLE001 - the boundary to the person, who reads it
@@ -63,10 +63,10 @@ def _describe_leaf(error: BaseException) -> str:
 def _fail(
     text: str,
     code: Exit,
-    options: argparse.Namespace | None = None,
+    options: argparse.Namespace,
     error: BaseException | None = None,
 ) -> int:
-    if error is not None and options is not None and options.debug:
+    if error is not None and options.debug:
         trail = "".join(traceback.format_exception(error))
         sys.stderr.write(redact_credentials(trail, _secrets(options)))
     line = " ".join(redact_credentials(without_controls(text), _secrets(options)).split())
@@ -74,7 +74,7 @@ def _fail(
     return code
 
 
-def _secrets(options: argparse.Namespace | None) -> list[str]:
+def _secrets(options: argparse.Namespace) -> list[str]:
     keys = getattr(options, "api_key", None), os.environ.get("BAND_API_KEY")
     # A shorter one is a mistake; masking it would tear words apart.
     return [key for key in keys if key and len(key) >= SECRET_CHARS]

@@ -17,6 +17,7 @@ import pytest
 from band_trio.cli.app import main
 
 MODULE = """
+import os
 import time
 import trio
 from band_trio import Agent, SimpleAdapter
@@ -51,6 +52,9 @@ def make_nothing():
 
 def explode():
     raise RuntimeError("no fuel")
+
+def leak():
+    raise RuntimeError(f"{os.environ['BAND_API_KEY']} does not work")
 
 async def late():
     return EchoAdapter()

@@ -150,10 +150,15 @@ def test_an_agent_takes_the_patience_of_the_command_line(cli: Cli, place: Path) 
     assert NOBODY in ended.complaint
 
 
-def test_a_traceback_is_shown_on_demand_without_the_key(cli: Cli) -> None:
-    url = f"http://band.example/{KEY}"
-    ended = cli("run", "made_up:echo", *KNOWN, "--rest-url", url, "--debug")
+def test_a_traceback_is_shown_on_demand_without_the_key(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "not-of-the-usual-shape"
+    monkeypatch.setenv("BAND_API_KEY", key)
 
-    assert ended.code == Exit.USAGE
-    assert "Traceback" in ended.err
-    assert KEY not in ended.err
+    short, long = cli("run", "made_up:leak"), cli("run", "made_up:leak", "--debug")
+
+    assert "RuntimeError" in short.complaint
+    assert "Traceback" in long.err
+    assert "in leak" in long.err
+    assert key not in short.err + long.err
