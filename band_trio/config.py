@@ -227,6 +227,7 @@ class AgentConfig:
     rest_priority: int = count(8)
     """Requests at once reserved for claims and marks."""
     rest_pool: int = count(40)
+    """Connections at most: what both lanes together must stay below."""
     rest_try_seconds: float = seconds(15)
     rest_call_seconds: float = seconds(60)
     """A whole repeatable call, its repetitions included."""
