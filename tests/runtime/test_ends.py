@@ -45,6 +45,7 @@ async def superseded(here: LifeStage) -> None:
 
 
 async def superseded_by_push(here: LifeStage) -> None:
+    await trio.lowlevel.checkpoint()
     topic = f"agent_control:{here.account.id}"
     payload = {
         "type": "supersede", "reason": "session.moved", "retryable": False,
@@ -54,10 +55,12 @@ async def superseded_by_push(here: LifeStage) -> None:
 
 
 async def policy_close(here: LifeStage) -> None:
+    await trio.lowlevel.checkpoint()
     here.band.close(here.account, 1008, "too many frames")
 
 
 async def key_revoked(here: LifeStage) -> None:
+    await trio.lowlevel.checkpoint()
     here.band.faults.refuse(401, when=lambda facts: facts.agent_id == here.account.id, times=None)
     here.band.cut(here.account)
     here.band.faults.refuse_upgrade(403, times=None)
@@ -177,7 +180,7 @@ async def test_g60_every_way_to_run_an_agent_raises_the_error_itself(
                     raise AssertionError("entered")
             else:
                 with hide_nursery("the test"):
-                    async with trio.open_nursery() as nursery:
+                    async with trio.open_nursery() as nursery:  # noqa: ASYNC112 - a task of its own is the point
                         await nursery.start(agent.run)
 
 
@@ -218,7 +221,7 @@ async def test_g44_g57_an_end_of_the_program_from_a_turn_leaves_run_as_itself_an
                     call.tools.turn.nursery.start_soon(raises(end(3)))
                     await trio.sleep_forever()
                 case "group":
-                    async with trio.open_nursery() as nursery:
+                    async with trio.open_nursery() as nursery:  # noqa: ASYNC112 - a task of its own is the point
                         nursery.start_soon(raises(end(3)))
                 case _:
                     await raises(end(3))()
@@ -249,6 +252,7 @@ async def test_g60_a_cancellation_does_not_hide_the_error_that_came_before_it(
             await trio.sleep(0.5)
 
         async def leave(call: Call) -> None:
+            await trio.lowlevel.checkpoint()
             raise SystemExit(3)
 
         here.noted.hooks["on_cleanup"] = cancel

@@ -67,11 +67,14 @@ async def test_g57_g58_a_start_that_is_cut_at_any_step_leaves_nothing(
 
 
 async def no_answer(here: LifeStage, route: str) -> dict[str, Any]:
+    await trio.lowlevel.checkpoint()
     here.band.faults.hang(route=route, times=None)
     return {}
 
 
 async def never_opens(here: LifeStage) -> dict[str, Any]:
+    await trio.lowlevel.checkpoint()
+
     async def open_stream(url: str) -> trio.abc.Stream:
         await trio.sleep_forever()
         raise AssertionError
@@ -80,7 +83,10 @@ async def never_opens(here: LifeStage) -> dict[str, Any]:
 
 
 async def never_upgraded(here: LifeStage) -> dict[str, Any]:
+    await trio.lowlevel.checkpoint()
+
     async def open_stream(url: str) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
         near, far = trio.testing.memory_stream_pair()
         kept.append(far)
         return near
@@ -90,16 +96,19 @@ async def never_upgraded(here: LifeStage) -> dict[str, Any]:
 
 
 async def refused_for_an_hour(here: LifeStage) -> dict[str, Any]:
+    await trio.lowlevel.checkpoint()
     here.band.faults.refuse_upgrade(503, retry_after=3600, times=None)
     return {}
 
 
 async def join_ignored(here: LifeStage) -> dict[str, Any]:
+    await trio.lowlevel.checkpoint()
     here.band.faults.ignore_join(times=None)
     return {}
 
 
 async def hook_hangs(here: LifeStage, name: str) -> dict[str, Any]:
+    await trio.lowlevel.checkpoint()
     here.noted.hooks[name] = trio.sleep_forever
     return {}
 

@@ -425,7 +425,7 @@ async def test_g45_any_other_part_that_breaks_makes_run_raise(
 
     real = RoomPresence.serve
 
-    async def serve(
+    async def serve(  # noqa: ASYNC128 - another function calls it
         self: RoomPresence, rooms: trio.Nursery, *, task_status: trio.TaskStatus[None]
     ) -> None:
         async with trio.open_nursery() as nursery:

@@ -73,6 +73,7 @@ async def test_g77_messages_of_a_room_leave_a_constant(
 
         @here.adapter.on("bad")
         async def fail(call: object) -> None:
+            await trio.lowlevel.checkpoint()
             raise ValueError("no")
 
         session = SessionConfig(report_turn_failures_to_room=False)

@@ -48,6 +48,7 @@ async def acts(call: Call) -> None:
 
 
 async def settles(call: Call) -> None:
+    await trio.lowlevel.checkpoint()
     call.tools.turn.settle()
 
 
@@ -105,6 +106,8 @@ async def replies_and_raises(call: Call) -> None:
 
 
 async def replies_from_a_child(call: Call) -> None:
+    await trio.lowlevel.checkpoint()
+
     async def later() -> None:
         await trio.sleep(3)
         await reply(call)
@@ -347,6 +350,7 @@ async def test_g79_error_text_is_clean_short_masked_and_accepted_at_once(
     async with stage() as here:
 
         async def fail(call: Call) -> None:
+            await trio.lowlevel.checkpoint()
             raise make(here.account.api_key)
 
         here.adapter.behaviour = fail
@@ -366,6 +370,7 @@ async def test_g79_error_text_is_clean_short_masked_and_accepted_at_once(
 
 async def test_g79_the_limit_is_an_option(autojump_clock: trio.testing.MockClock) -> None:
     async def fail(call: Call) -> None:
+        await trio.lowlevel.checkpoint()
         raise ValueError("x" * 500)
 
     async with stage(fail) as here:
@@ -379,6 +384,7 @@ async def test_g79_a_text_that_the_platform_refuses_is_replaced_by_the_bare_name
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def fail(call: Call) -> None:
+        await trio.lowlevel.checkpoint()
         raise ValueError("too odd for it")
 
     async with stage(fail) as here:
@@ -397,6 +403,7 @@ async def test_g79_no_log_line_and_no_row_holds_the_key(
     async with stage() as here:
 
         async def fail(call: Call) -> None:
+            await trio.lowlevel.checkpoint()
             try:
                 raise KeyError(here.account.api_key)
             except KeyError as exc:
