@@ -19,7 +19,7 @@ from band_trio.cli.transcript import Transcript
 from band_trio.localband import LocalBand, open_local_band
 from band_trio.runtime.lifecycle import ShutdownReport
 
-WHOLE_SECONDS: Final = 15.0
+WHOLE_SECONDS: Final = 16.0
 """For all scenes together."""
 GRACE_SECONDS: Final = 5.0
 

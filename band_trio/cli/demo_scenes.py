@@ -18,7 +18,7 @@ from band_trio.cli.verdict import Asked, Conversation, Step
 from band_trio.localband import Cut, LocalAgent, LocalBand, LocalRoom
 from band_trio.trace import Ended, EpochBegan, Started, TraceEvent
 
-SCENE_SECONDS: Final = 6.0
+SCENE_SECONDS: Final = 8.0
 """A scene that takes longer has lost something."""
 PAUSE_SECONDS: Final = 0.5
 """Between two scenes, for the eye."""

@@ -28,9 +28,13 @@ from band_trio.types import AdapterFeatures, FrameworkAdapter
 
 _log: Final = logging.getLogger(__name__)
 
+_CONNECTIONS: Final = logging.getLogger("band_trio.link.supervisor")
+"""Says that a connection is up: one line, without which its loss would read as if it lasted."""
+
 
 def run(options: argparse.Namespace) -> int:
     """Run `band-trio run`."""
+    _CONNECTIONS.setLevel(min(logging.INFO, _CONNECTIONS.getEffectiveLevel()))
     with stop_signals() as signals:
         found = load_target(options.target)
         agent = make_agent(found, options, os.environ)

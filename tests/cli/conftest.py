@@ -114,7 +114,8 @@ def cli(
     yield run
     assert {number: signal.getsignal(number) for number in handlers} == handlers
     logging.getLogger("band_trio").setLevel(level)
-    logging.getLogger("band_trio.cli").setLevel(logging.NOTSET)
+    for name in ("band_trio.cli", "band_trio.link.supervisor"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
     for name in ("made_up", "needy", "torn"):
         if name not in modules:
             sys.modules.pop(name, None)

@@ -115,7 +115,14 @@ def test_run_starts_answers_and_stops_with_the_first_signal(
     log = running.log_until("ready")
     assert len(log) <= 6
     text = "".join(log)
-    for words in (platform.rest_url, "agent Echo", platform.agent_id, "rooms 1", "band_no_reply"):
+    for words in (
+        platform.rest_url,
+        "connected to ws://",
+        "agent Echo",
+        platform.agent_id,
+        "rooms 1",
+        "band_no_reply",
+    ):
         assert words in text
     platform.say("hello")
     _wait_for_turn(platform)
