@@ -71,6 +71,9 @@ class Backlog:
     """The message that a stop interrupted: runs first after the play."""
     _carried: Held | None = attrs.field(default=None, init=False)
     """The held message while it runs again; its counts go on if it is held once more."""
+    _stopped: tuple[str, int] | None = attrs.field(default=None, init=False)
+    """Id and failed runs of the message that a stop interrupted last: its row, from before them,
+    is run again as it is."""
 
     # ------------------------------------------------------------------ questions
 
@@ -114,6 +117,8 @@ class Backlog:
         for waiting in (self._carry(message), self.held):
             if waiting is not None and waiting.message.id == message.id:
                 own = max(own, waiting.spent)
+        if self._stopped is not None and self._stopped[0] == message.id:
+            own = max(own, self._stopped[1])
         return max(message.delivery(self._agent_id).spent or 0, own)
 
     # ------------------------------------------------------------------ holding
@@ -189,7 +194,7 @@ class Backlog:
         now = trio.current_time()
         match claim.result:
             case ClaimResult.STOPPED:
-                self.resume = message
+                self._keep_for_play(message)
             case ClaimResult.GONE:
                 self._intake.note(message.id, KnownMessage(Known.RECENT))
             case ClaimResult.REFUSED:
@@ -218,4 +223,7 @@ class Backlog:
             wait = half_jitter(self._tries(message), NOT_ACCEPTED_BASE, NOT_ACCEPTED_CAP)
             self._hold(message, Cause.NOT_ACCEPTED, wait, self.spent(message))
         elif record.reason == "stop":
-            self.resume = message
+            self._keep_for_play(message)
+
+    def _keep_for_play(self, message: ChatMessage) -> None:
+        self.resume, self._stopped = message, (message.id, self.spent(message))

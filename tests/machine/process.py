@@ -10,7 +10,7 @@ import httpx
 import trio
 import trio.abc
 
-from band_trio import Agent, AgentConfig, BandConfigError, BandConnectionError, SessionConfig
+from band_trio import Agent, AgentConfig, BandError, SessionConfig
 from band_trio.localband.band import LocalAgent, LocalBand
 from band_trio.localband.fault_rules import Cut
 from band_trio.runtime.lifecycle import ShutdownReport
@@ -108,7 +108,7 @@ class Process:
         try:
             with self.scope:
                 self.report = await self.agent.run(task_status=self)
-        except BaseException as exc:  # noqa: BLE001 - judged below and kept
+        except BaseException as exc:
             if isinstance(exc, trio.Cancelled):
                 raise
             self.error = exc
@@ -124,9 +124,7 @@ class Process:
 
     def _judge(self, error: BaseException) -> None:
         """Only a start may fail, and only because the platform could not be used."""
-        if not self.leash.crashed and (
-            self.up or not isinstance(error, BandConnectionError | BandConfigError)
-        ):
+        if not self.leash.crashed and (self.up or not isinstance(error, BandError)):
             self.problems.append(f"g45: the run ended with {error!r}")
 
     def _judge_end(self) -> None:

@@ -364,7 +364,9 @@ class World:
         if served != rooms:
             yield f"g29: served is {sorted(served)}, member of {sorted(rooms)}"
         events = [event for _, event in process.trace]
-        last = max((n for n, event in enumerate(events) if isinstance(event, EpochBegan)), default=0)
+        last = max(
+            (n for n, event in enumerate(events) if isinstance(event, EpochBegan)), default=0
+        )
         read = {event.room_id for event in events[last:] if isinstance(event, Read)}
         if rooms - read:
             yield f"g25: rooms {sorted(rooms - read)} were not read since the last connect"
@@ -423,4 +425,3 @@ async def open_world() -> AsyncGenerator[World]:
         agents = [band.register_agent(name) for name in ("Scribe", "Other")]
         yield World(band, *agents, notebook, nursery)
         nursery.cancel_scope.cancel(reason="the example is over")
-

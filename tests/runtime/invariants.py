@@ -42,7 +42,6 @@ class _Message:
     how: str | None = None
     """How its handler ended, since its claim was answered."""
     bootstrap: bool = False
-    ended_at: float = 0.0
     given_up: bool = False
     consumed: bool = False
 
@@ -70,6 +69,10 @@ class _Room:
     """The message that a stop has ended: it runs before any other."""
     bootstrapped: bool = False
     working: bool = False
+    failed: dict[str, tuple[int, float]] = attrs.field(factory=dict)
+    """Message → runs of it that failed in this child, and when the last one ended."""
+    ended_at: float = 0.0
+    """When the last handler ended."""
 
 
 @attrs.define(eq=False)
@@ -98,7 +101,7 @@ class Checker:
             case trace.Ended(room_id=r, message_id=m):
                 assert self.rooms[r].running == m, f"g01: {m} ended and did not run"
                 self.rooms[r].running = None
-                self.messages[m].how, self.messages[m].ended_at = event.how, at
+                self.messages[m].how, self.rooms[r].ended_at = event.how, at
             case trace.Recorded():
                 self._recorded(event)
             case trace.Marked():
@@ -158,9 +161,9 @@ class Checker:
         assert not room.stopped, f"g50: {m} started in a stopped room"
         assert seen.control is None, f"g40: {m} started after a {seen.control}"
         assert room.resume in (None, m), f"g49: {m} started before the stopped {room.resume}"
-        failed = seen.records.count("failed")
+        failed, ended_at = room.failed.get(m, (0, 0.0))
         if failed and self.retry_base:
-            pause = at - seen.ended_at
+            pause = at - ended_at
             least = self.retry_base * 2 ** (failed - 1) / 2
             assert pause >= least - 1e-6, f"g36: {m} ran again after {pause:g} s, not {least:g} s"
         if room.bootstrapped:
@@ -185,6 +188,8 @@ class Checker:
         seen.records.append(event.kind)
         seen.closed = False
         failed = seen.records.count("failed")
+        if event.kind == "failed":
+            room.failed[m] = (room.failed.get(m, (0, 0.0))[0] + 1, room.ended_at)
         assert failed <= self.budget, f"g34: {m} failed {failed} times of {self.budget}"
 
     def _marked(self, event: trace.Marked) -> None:

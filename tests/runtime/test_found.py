@@ -1,0 +1,71 @@
+"""What the state machines have found, as small as it gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import trio
+import trio.testing
+
+from band_trio import Agent, SessionConfig
+from band_trio.preprocessing import DefaultPreprocessor
+from band_trio.trace import Controlled, Recorded, Started, TraceEvent
+from band_trio.types import AgentInput
+from tests.runtime.harness import Call, Stage, stage
+
+
+def records(here: Stage) -> list[str]:
+    return [event.kind for event in here.seen(Recorded)]
+
+
+async def test_g34_a_run_that_a_stop_ends_does_not_lose_the_count_of_failed_ones(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def fail_late(call: Call) -> None:
+        await trio.sleep(10)
+        raise ValueError("no")
+
+    async with stage(fail_late) as here:
+        room = await here.room()
+        async with here.running(SessionConfig(max_message_retries=2)):
+            message = await here.say(room, "bad")
+            await here.settled(message, state="failed")
+            await here.adapter.until_running()  # the second run
+            await here.band.user.stop(room)
+            await trio.sleep(1)
+            await here.band.user.play(room)
+            await trio.sleep(300)
+
+        assert records(here) == ["failed", "released:stop", "failed"]
+        assert here.band.attempts(message, here.account) == ["failed", "failed"]
+
+
+async def test_g40_an_interrupt_in_the_last_moment_keeps_the_handler_from_starting(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    heard = trio.Event()
+
+    async with stage() as here:
+        room = await here.room()
+
+        class Preparing(DefaultPreprocessor):
+            async def process(self, ctx: Any, event: Any, agent_id: str) -> AgentInput | None:
+                inp = await super().process(ctx, event, agent_id)
+                await here.band.user.interrupt(here.account)
+                await heard.wait()  # and returns: the cancellation came too late for this wait
+                return inp
+
+        def observe(event: TraceEvent) -> None:
+            here.observe(event)
+            if isinstance(event, Controlled):
+                heard.set()
+
+        settings = here.agent(observer=observe).settings
+        agent = Agent(attrs.evolve(settings, preprocessor=Preparing()))
+        async with agent:
+            await here.settled(await here.say(room, "work"))
+
+        assert here.seen(Started) == []
+        assert here.adapter.calls == []
+        assert records(here) == ["processed"]
