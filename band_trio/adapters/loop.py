@@ -186,7 +186,7 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
             if self.config.relay_final_text and msg.sender_type != SYNTHETIC_SENDER_TYPE:
                 await relay_reply(tools, text, [msg.sender_id])
         finally:
-            await self.emit_usage(tools, spent.usage)
+            await self.emit_usage(tools, spent.usage)  # noqa: ASYNC102 - not where it is cancelled
         self._rooms[room_id] = _Room(self._trimmed(messages), before, msg.id)
 
     async def _loop(self, messages: list[M], tools: AgentToolsProtocol, spent: _Spent) -> str:
@@ -222,13 +222,15 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
             reply = await self.ask(system, messages, offered)
             spent.usage += reply.usage
             _check(reply, tools)
-        except Exception as exc:
-            _log.warning("room %s: %s failed: %s", tools.room_id, self.PROVIDER, type(exc).__name__)
-            await tools.send_failure(self._failure(exc))
-            raise
-        if reply.message is not None:
-            messages.append(reply.message)
-        return reply
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the room is told and it goes on
+            error = exc
+        else:
+            if reply.message is not None:
+                messages.append(reply.message)
+            return reply
+        _log.warning("room %s: %s failed: %s", tools.room_id, self.PROVIDER, type(error).__name__)
+        await tools.send_failure(self._failure(error))
+        raise error
 
     def _failure(self, exc: Exception) -> AgentFailure:
         """Describe a failure of the provider to the room: a fixed text, and no word of *exc*."""

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class ModelAdapterConfig(ModelConfig):
     """Options of the `ModelAdapter`; see `ModelConfig` for the common ones.
 
-    `model` is `provider:name`, for example `anthropic:claude-sonnet-4-5`. `max_retries` has no
-    effect: each provider's SDK has its own.
+    `model` is `provider:name`, for example `anthropic:claude-sonnet-4-5`. `max_retries` counts
+    where the SDK of the provider has such an option, as those of OpenAI and Anthropic do.
     """
 
     settings: dict[str, Any] = attrs.field(factory=dict)
@@ -111,9 +111,13 @@ class ModelAdapter(ModelLoopAdapter["ModelMessage", ModelAdapterConfig]):
             return make(**options)
 
         try:
-            return infer_model(self.config.model, provider)
+            model = infer_model(self.config.model, provider)
         except (UserError, ValueError) as exc:
             raise BandConfigError(f"ModelAdapter: {exc}") from exc
+        client: Any = getattr(model, "client", None)
+        if hasattr(client, "max_retries"):
+            client.max_retries = self.config.max_retries
+        return model
 
     # ----------------------------------------------------------------- the dialect
 

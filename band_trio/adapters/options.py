@@ -20,6 +20,16 @@ def _positive(instance: object, attribute: attrs.Attribute[Any], value: Any) -> 
         raise BandConfigError(f"{attribute.name} must be a number above 0, not {value!r}.")
 
 
+def _count(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise BandConfigError(f"{attribute.name} must be a whole number from 1, not {value!r}.")
+
+
+def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BandConfigError(f"{attribute.name} must be a whole number from 0, not {value!r}.")
+
+
 def _named(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
     if not isinstance(value, str) or not value.strip():
         raise BandConfigError(f"{attribute.name} must be the name of a model, not {value!r}.")
@@ -65,11 +75,11 @@ class ModelConfig(BaseAdapterConfig):
     """The developer's own instructions, at the end of the rendered prompt."""
     include_base_instructions: bool = True
     """Whether the prompt explains how a room works."""
-    max_tokens: int = attrs.field(default=4096, validator=_positive)
+    max_tokens: int = attrs.field(default=4096, validator=_count)
     """Most tokens of one answer."""
-    max_tool_rounds: int = attrs.field(default=20, validator=_positive)
+    max_tool_rounds: int = attrs.field(default=20, validator=_count)
     """Most batches of tool calls in one turn."""
-    max_history: int = attrs.field(default=200, validator=_positive)
+    max_history: int = attrs.field(default=200, validator=_count)
     """Most messages that are kept of a room and sent to the model; a long turn may exceed it."""
     relay_final_text: bool = False
     """Whether plain text at the end of a turn that said nothing is posted to who wrote."""
@@ -77,7 +87,7 @@ class ModelConfig(BaseAdapterConfig):
     """The provider's key; None takes it from the provider's usual environment variable."""
     base_url: str | None = None
     """Where the provider is; None for its own service."""
-    max_retries: int = attrs.field(default=2, validator=attrs.validators.ge(0))
+    max_retries: int = attrs.field(default=2, validator=_not_negative)
     """How often the SDK repeats a request that failed in transport or in the server."""
     request_seconds: float = attrs.field(default=600.0, validator=_positive)
     """Longest request to the model, in seconds, where the SDK takes such a limit."""

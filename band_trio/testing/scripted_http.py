@@ -76,7 +76,7 @@ async def open_http(handler: Handler) -> AsyncGenerator[int]:
         await _serve(stream, handler)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.serve_listeners, connection, [listener])
+        await nursery.start(trio.serve_listeners, connection, [listener])
         try:
             yield port
         finally:

@@ -19,14 +19,19 @@ MODEL_USAGE: Final = TurnUsage(10, 5)
 
 
 @attrs.frozen
-class TextTurn:
+class ScriptTurn:
+    """One answer of a scripted model."""
+
+
+@attrs.frozen
+class TextTurn(ScriptTurn):
     """The model answers with text; an empty one is an empty answer."""
 
     text: str
 
 
 @attrs.frozen
-class ToolTurn:
+class ToolTurn(ScriptTurn):
     """The model asks for one tool."""
 
     name: str
@@ -38,23 +43,27 @@ class ToolTurn:
     """What the model says beside the call."""
 
 
+def _as_tuple(calls: Iterable[ToolTurn]) -> tuple[ToolTurn, ...]:
+    return tuple(calls)
+
+
 @attrs.frozen
-class ToolsTurn:
+class ToolsTurn(ScriptTurn):
     """The model asks for several tools at once."""
 
-    calls: tuple[ToolTurn, ...] = attrs.field(converter=tuple)
+    calls: tuple[ToolTurn, ...] = attrs.field(converter=_as_tuple)
     text: str = ""
 
 
 @attrs.frozen
-class RefusalTurn:
+class RefusalTurn(ScriptTurn):
     """The model, or a filter in front of it, declines to answer."""
 
     text: str = "I cannot help with that."
 
 
 @attrs.frozen
-class ErrorTurn:
+class ErrorTurn(ScriptTurn):
     """The provider answers no."""
 
     error: Exception | None = None
@@ -66,15 +75,15 @@ class ErrorTurn:
 
 
 @attrs.frozen
-class SlowTurn:
+class SlowTurn(ScriptTurn):
     """The model takes its time before it answers."""
 
     seconds: float
-    then: TextTurn | ToolTurn | ToolsTurn | RefusalTurn | ErrorTurn
+    then: ScriptTurn
 
 
 @attrs.frozen
-class RawTurn:
+class RawTurn(ScriptTurn):
     """A body of the test's own, for malformed answers."""
 
     body: bytes
@@ -83,13 +92,10 @@ class RawTurn:
 
 
 @attrs.frozen
-class CutTurn:
+class CutTurn(ScriptTurn):
     """The connection ends in the middle of the answer."""
 
 
-ScriptTurn = (
-    TextTurn | ToolTurn | ToolsTurn | RefusalTurn | ErrorTurn | SlowTurn | RawTurn | CutTurn
-)
 Script = Iterable[ScriptTurn] | Callable[[dict[str, Any]], ScriptTurn]
 
 

@@ -1,0 +1,386 @@
+"""The tool loop, the same for every adapter for models: real SDKs against scripted models."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import trio
+
+from band_trio.adapters.loop import TOO_MANY_ROUNDS
+from band_trio.errors import BandConfigError, ProviderRunError, RoomExecutionStoppedError
+from band_trio.testing import events_of_type, make_message, reported_failures, run_turn
+from band_trio.testing.scripted_model import (
+    CutTurn,
+    ErrorTurn,
+    RawTurn,
+    RefusalTurn,
+    ScriptedModel,
+    ScriptTurn,
+    SlowTurn,
+    TextTurn,
+    ToolsTurn,
+    ToolTurn,
+)
+from band_trio.types import Capability
+from tests.adapters.kit import (
+    KINDS,
+    LOOK,
+    NO_REPLY,
+    Bench,
+    Kind,
+    bench,
+    make_tools,
+    results,
+    send,
+    texts,
+)
+from tests.converters.kit import called, own, returned, said
+
+EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+DONE = TextTurn("done")
+
+
+# --------------------------------------------------------------------------- the loop
+
+
+@EACH
+async def test_the_model_calls_tools_until_it_is_done(kind: Kind) -> None:
+    script = [ToolsTurn((LOOK, send("hi"), ToolTurn("nope")), text="let me see"), DONE]
+    async with bench(kind, script) as b:
+        result = await b.turn("hello")
+
+        assert (result.record, result.replied) == ("processed", True)
+        b.tools.assert_message_sent(content="hi", count=1)
+        assert [call["tool_name"] for call in b.tools.tool_calls] == [
+            "band_get_participants", "band_send_message", "nope",
+        ]  # fmt: skip
+        assert texts(b.last) == [("user", "[Maria]: hello"), ("assistant", "let me see")]
+        [people, sent, unknown] = results(b.last)
+        assert "maria" in people[0]
+        assert json.loads(sent[0])["success"]
+        assert (people[1], sent[1]) == (False, False)
+        assert "Unknown tool: nope" in unknown[0]
+        assert unknown[1] or kind.api == "openai"  # which has no mark for it
+
+
+@EACH
+async def test_tool_calls_and_tokens_are_told(kind: Kind) -> None:
+    async with bench(kind, [send("hi"), DONE]) as b:
+        await b.turn()
+
+        kinds = [post.get("message_type", post["kind"]) for post in b.tools.posts]
+        assert kinds == ["tool_call", "message", "tool_result", "task"]
+        [call] = events_of_type(b.tools, "tool_call")
+        [result] = events_of_type(b.tools, "tool_result")
+        assert json.loads(call["content"])["args"]["content"] == "hi"
+        assert json.loads(result["content"])["is_error"] is False
+        usage = b.tools.events_sent[-1]["metadata"]["band_usage"]
+        assert (usage["input_tokens"], usage["output_tokens"]) == (20, 10)
+
+
+@EACH
+async def test_a_silent_adapter_posts_nothing_about_itself(kind: Kind) -> None:
+    async with bench(kind, [send("hi"), DONE], emit=()) as b:
+        await b.turn()
+
+        assert [post["kind"] for post in b.tools.posts] == ["message"]
+
+
+@EACH
+async def test_plain_text_is_kept_and_not_posted(kind: Kind) -> None:
+    async with bench(kind, [TextTurn("just text"), NO_REPLY]) as b:
+        first = await b.turn("one")
+        await b.turn("two")
+
+        b.tools.assert_no_messages_sent()
+        assert first.record == "failed"
+        assert texts(b.last) == [
+            ("user", "[Maria]: one"),
+            ("assistant", "just text"),
+            ("user", "[Maria]: two"),
+        ]
+
+
+@EACH
+async def test_plain_text_is_relayed_if_wanted(kind: Kind) -> None:
+    script = [TextTurn("just text"), send("by tool"), TextTurn("and text")]
+    async with bench(kind, script, relay_final_text=True) as b:
+        first, second = await b.turn(), await b.turn()
+
+        assert b.tools.chat == ["just text", "by tool"]
+        assert (first.record, second.record) == ("processed", "processed")
+        b.tools.assert_message_sent(content="just text", mentions=["u1"])
+
+
+@EACH
+async def test_declining_ends_the_turn_without_another_request(kind: Kind) -> None:
+    async with bench(kind, [NO_REPLY, ToolsTurn((LOOK, NO_REPLY))]) as b:
+        first, second = await b.turn(), await b.turn()
+
+        assert (first.record, second.record) == ("processed", "processed")
+        assert len(b.model.requests) == 2
+
+
+@EACH
+async def test_declining_beside_a_failure_goes_on(kind: Kind) -> None:
+    async with bench(kind, [ToolsTurn((NO_REPLY, ToolTurn("nope"))), TextTurn("")]) as b:
+        assert (await b.turn()).record == "processed"
+        assert len(b.model.requests) == 2
+
+
+@EACH
+async def test_endless_calls_end(kind: Kind) -> None:
+    async with bench(kind, [LOOK] * 4, max_tool_rounds=3) as b:
+        result = await b.turn()
+
+        assert isinstance(result.error, ProviderRunError)
+        [failure] = reported_failures(b.tools)
+        assert failure["code"] == TOO_MANY_ROUNDS
+        assert len(b.tools.tool_calls) == 3
+        assert b.adapter.room_messages("room-fake") == []
+
+
+# --------------------------------------------------------------------------- failures
+
+SECRET = "the-secret-of-the-provider"
+
+
+@EACH
+@pytest.mark.parametrize(
+    "turn",
+    [
+        ErrorTurn(status=500, message=SECRET),
+        ErrorTurn(status=400, message=SECRET),
+        ErrorTurn(status=401, message=SECRET),
+        ErrorTurn(status=429, message=SECRET),
+        RawTurn(b"{nope " + SECRET.encode()),
+        RawTurn(b"{}"),
+        RawTurn(b"null"),
+        RawTurn(b"<html>" + SECRET.encode(), content_type="text/html"),
+        RawTurn(b'{"error": {"message": "the-secret-of-the-provider"}}'),
+        CutTurn(),
+        RefusalTurn(SECRET),
+        TextTurn(""),
+    ],
+    ids=["500", "400", "401", "429", "no-json", "empty-json", "null", "html", "error-as-data", "cut",
+         "refusal", "empty"],
+)  # fmt: skip
+async def test_a_failing_provider_fails_the_turn_and_is_told(kind: Kind, turn: ScriptTurn) -> None:
+    async with bench(kind, [NO_REPLY, LOOK, turn, NO_REPLY]) as b:
+        await b.turn("before")
+        kept = b.adapter.room_messages("room-fake")
+        result = await b.turn("now")
+
+        assert (result.record, result.failure) == ("failed", None)
+        assert result.error is not None
+        [failure] = reported_failures(b.tools)
+        assert failure["provider"] == b.adapter.PROVIDER
+        assert SECRET not in str(b.tools.posts)
+        assert b.adapter.room_messages("room-fake") == kept
+        assert (await b.turn("after")).record == "processed"
+        assert "[Maria]: now" not in str(b.last)
+        assert SECRET not in str(b.last)
+
+
+@EACH
+async def test_a_failure_after_the_reply_does_not_undo_it(kind: Kind) -> None:
+    """An empty answer, or a refusal, after the work is done is no failure."""
+    async with bench(kind, [send(), TextTurn(""), send(), RefusalTurn()]) as b:
+        assert (await b.turn()).record == "processed"
+        assert (await b.turn()).record == "processed"
+
+
+@EACH
+async def test_tokens_of_a_failed_turn_are_told(kind: Kind) -> None:
+    async with bench(kind, [LOOK, ErrorTurn()]) as b:
+        await b.turn()
+
+        assert b.tools.events_sent[-1]["metadata"]["band_usage"]["input_tokens"] == 10
+
+
+@EACH
+async def test_the_sdk_repeats_what_was_too_much(kind: Kind) -> None:
+    script = [ErrorTurn(status=429, retry_after=0.02), NO_REPLY]
+    async with bench(kind, script, max_retries=1) as b:
+        assert (await b.turn()).record == "processed"
+
+
+@EACH
+async def test_a_stop_ends_the_turn_as_a_stop(kind: Kind) -> None:
+    async with bench(kind, [send()]) as b:
+        b.tools.send_message_error = RoomExecutionStoppedError("room-fake")
+        result = await b.turn()
+
+        assert isinstance(result.error, RoomExecutionStoppedError)
+        assert reported_failures(b.tools) == []
+
+
+# --------------------------------------------------------------------------- memory
+
+
+@EACH
+async def test_history_and_news_reach_the_model(kind: Kind) -> None:
+    history = [said("before"), called("look", "1"), own("in between"), returned("look", "1", "x")]
+    async with bench(kind, [NO_REPLY]) as b:
+        await b.turn(
+            "now", history=history, is_session_bootstrap=True, participants_msg="who",
+            contacts_msg="news",
+        )  # fmt: skip
+
+        assert [role for role, _ in texts(b.last)] == ["user", "assistant", "user"]
+        lines = texts(b.last)[-1][1].split("\n")
+        assert lines == ["[System]: who", "[System]: news", "[Maria]: now"]
+        assert results(b.last) == [("x", False)]
+
+
+@EACH
+async def test_a_bootstrap_replaces_what_was_kept(kind: Kind) -> None:
+    async with bench(kind, [NO_REPLY, NO_REPLY]) as b:
+        await b.turn("old", is_session_bootstrap=True)
+        await b.turn("new", is_session_bootstrap=True, history=[said("read again")])
+
+        assert texts(b.last) == [("user", "[Maria]: read again\n[Maria]: new")]
+
+
+@EACH
+async def test_a_repeated_turn_starts_from_before(kind: Kind) -> None:
+    async with bench(kind, [NO_REPLY, TextTurn("no call"), NO_REPLY]) as b:
+        await b.turn("zero")
+        assert (await b.turn("one", id="m1")).record == "failed"
+        await b.turn("one", id="m1")
+
+        assert str(b.last).count("[Maria]: one") == 1
+        assert "no call" not in str(b.last)
+
+
+@EACH
+async def test_rooms_are_kept_apart_and_released(kind: Kind) -> None:
+    async with bench(kind, [NO_REPLY] * 4) as b:
+        for room in ("r1", "r2"):
+            await b.turn(f"in {room}", room_id=room)
+        await b.turn("again", room_id="r1")
+        assert "in r1" in str(b.last)
+        assert "in r2" not in str(b.last)
+
+        await b.adapter.on_cleanup("r1")
+        await b.adapter.on_cleanup("never seen")
+        assert b.adapter.room_messages("r1") == []
+        assert b.adapter.room_messages("r2") != []
+        await b.adapter.cleanup_all()
+        assert b.adapter.room_messages("r2") == []
+
+
+@EACH
+async def test_old_messages_are_dropped_at_a_text(kind: Kind) -> None:
+    """The scripted API refuses a list that is cut between a call and its result."""
+    limit = 5
+    async with bench(kind, lambda _: NO_REPLY, max_history=limit) as b:
+        for number in range(8):
+            await b.turn(f"number {number}")
+            assert texts(b.last)[-1][1].endswith(f"[Maria]: number {number}")
+            assert len(b.adapter.room_messages("room-fake")) <= limit
+        assert "number 0" not in str(b.last)
+
+
+@EACH
+async def test_a_long_turn_is_never_cut(kind: Kind) -> None:
+    async with bench(kind, [*[LOOK] * 6, NO_REPLY, NO_REPLY], max_history=4) as b:
+        await b.turn("long")
+        assert str(b.adapter.room_messages("room-fake")[0]).count("[Maria]: long") == 1
+        await b.turn("next")
+
+        assert texts(b.last) == [("user", "[Maria]: next")]
+
+
+# --------------------------------------------------------------------------- many at once
+
+
+@EACH
+@pytest.mark.slow
+async def test_twenty_rooms_at_once(kind: Kind) -> None:
+    async with bench(kind, lambda _: SlowTurn(0.02, NO_REPLY)) as b:
+
+        async def one(number: int) -> None:
+            room = Bench(b.adapter, b.model, make_tools(b.adapter))
+            assert (await room.turn(room_id=f"r{number}")).record == "processed"
+
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(one, number)
+        assert len(b.model.requests) == 20
+
+
+# --------------------------------------------------------------------------- prompt and tools
+
+
+@EACH
+async def test_the_prompt_is_rendered_for_the_agent(kind: Kind) -> None:
+    async with bench(kind, [NO_REPLY], custom_section="Be brief.") as b:
+        await b.turn()
+
+        [prompt] = _prompts(b.model.requests[0])
+        assert prompt.startswith("You are Scribe, notes.")
+        assert prompt.endswith("## Developer Instructions\n\nBe brief.")
+
+
+@EACH
+async def test_the_prompt_can_be_replaced(kind: Kind) -> None:
+    async with bench(kind, [NO_REPLY], system_prompt="Only this.") as b:
+        await b.turn()
+
+        assert _prompts(b.model.requests[0]) == ["Only this."]
+
+
+def _prompts(request: dict[str, Any]) -> list[str]:
+    system = request.get("system", [])
+    system = [{"text": system}] if isinstance(system, str) else system
+    roles = [m["content"] for m in request["messages"] if m["role"] in ("system", "developer")]
+    return [block["text"] for block in system] + roles
+
+
+@EACH
+async def test_filters_decide_what_is_offered(kind: Kind) -> None:
+    async with bench(kind, [NO_REPLY], include_tools=["band_no_reply"]) as b:
+        await b.turn()
+
+        [tool] = b.model.requests[0]["tools"]
+        assert tool.get("name", tool.get("function", {}).get("name")) == "band_no_reply"
+
+
+@EACH
+async def test_without_tools_none_are_sent(kind: Kind) -> None:
+    async with bench(kind, [DONE], include_tools=[], relay_final_text=True) as b:
+        assert (await b.turn()).record == "processed"
+        assert not b.model.requests[0].get("tools")
+
+
+@EACH
+async def test_all_capabilities_and_both_events_are_supported(kind: Kind) -> None:
+    async with bench(kind, capabilities=list(Capability), emit=["tool_calls", "usage"]) as b:
+        assert len(b.adapter.features.capabilities) == 4
+
+
+# --------------------------------------------------------------------------- opening, closing
+
+
+@EACH
+async def test_a_turn_needs_an_open_client(kind: Kind) -> None:
+    async with kind.open(ScriptedModel()) as server:
+        adapter = kind.make(server)
+        result = await run_turn(adapter, make_message("hi", sender_id="u1"), make_tools(adapter))
+
+        assert isinstance(result.error, RuntimeError)
+        assert "run its `serve`" in str(result.error)
+
+
+@EACH
+async def test_without_a_key_nothing_starts(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    async with kind.open(ScriptedModel()) as server:
+        adapter = kind.make(server, provider_key=None, base_url=None)
+
+        with pytest.raises(BandConfigError, match=r"(?i)key"):
+            await adapter.serve()
