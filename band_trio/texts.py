@@ -6,6 +6,7 @@ something to do, what. None holds a secret, a URL or the text of a foreign excep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 SYSTEM_UPDATE_PREFIX: Final = "[System]: "
@@ -64,6 +65,11 @@ def invalid_arguments(name: str, problems: str) -> str:
 def tool_failed(name: str, problem: str) -> str:
     """Answer a call that failed."""
     return f"Error executing {name}: {problem}"
+
+
+def tool_timed_out(seconds: float) -> str:
+    """Answer a call of a custom tool that took too long."""
+    return f"timed out after {seconds:g} seconds"
 
 
 def too_long(what: str, size: int, limit: int, unit: str) -> str:
@@ -137,3 +143,82 @@ ROSTER_OWN_WORDS: Final = (
 ROSTER_USE_HANDLES: Final = (
     "In mentions use these exact handles (or participant ids), not display names."
 )
+
+# --------------------------------------------------------------------------- changes of any kind
+
+MAY_HAVE_WORKED: Final = (
+    "The platform did not confirm this. It may have taken effect: look what is true before you do "
+    "anything like it again."
+)
+
+# --------------------------------------------------------------------------- contacts
+
+CONTACT_NOT_NAMED: Final = "name the contact: give handle or contact_id"
+REQUEST_NOT_NAMED: Final = "name the request: give request_id or handle"
+REQUEST_NOT_PENDING: Final = "The request is no longer pending, so there is nothing to answer."
+MESSAGE_OF_REQUEST_TOO_LONG: Final = "The message of a contact request has at most 500 characters."
+
+# --------------------------------------------------------------------------- memories
+
+SUBJECT_NEEDED: Final = (
+    "scope subject needs subject_id, the real id of that person or agent. If you do not have one, "
+    "use scope agent; never make an id up"
+)
+NO_ORGANIZATION: Final = (
+    "There is no organization to share it with. Store it again with scope agent."
+)
+
+
+def memory_system(system: str, known: Sequence[str]) -> str:
+    """Refuse a memory of an unknown system."""
+    return f"system must be one of {', '.join(known)}, not {system!r}"
+
+
+def memory_type(system: str, kind: str, allowed: Sequence[str]) -> str:
+    """Refuse a memory whose type its system does not hold."""
+    return f"a memory of system {system} has the type {', '.join(allowed)}, not {kind}"
+
+
+# --------------------------------------------------------------------------- files
+
+NO_SUCH_FILE: Final = (
+    "There is no such file in this room, or file transfer is not available here. "
+    "band_list_room_files tells which files there are."
+)
+BAD_FILENAME: Final = "A file name consists of printable ASCII characters only."
+UPLOAD_UNKNOWN: Final = (
+    "The platform did not confirm the upload, so nothing was posted. You may try it again: the "
+    "same content is stored only once."
+)
+UPLOAD_WITHOUT_ID: Final = (
+    "The file was uploaded, but the platform did not return its id, so it could not be posted."
+)
+BROKEN_TEXT: Final = "Some bytes of this file are no UTF-8; they are shown as \ufffd."
+
+
+def file_caption(filename: str) -> str:
+    """Return the message of a file that comes without one."""
+    return f"Shared a file: {filename}"
+
+
+def file_too_large_to_show(size: int, limit: int) -> str:
+    """Say why a file is only described."""
+    return f"Not shown: it has {size:,} bytes, at most {limit:,} of this kind can be shown."
+
+
+def file_kind_not_shown(content_type: str) -> str:
+    """Say why a file is only described."""
+    return f"Not shown: only text and pictures can be shown, this is {content_type or 'unknown'}."
+
+
+def file_uploaded_only(attachment_id: str, problem: str) -> str:
+    """Say that a file is stored, but its message is not posted for sure."""
+    return f"{problem} The file itself is uploaded, as attachment {attachment_id}."
+
+
+# --------------------------------------------------------------------------- tasks
+
+TASK_UNCHANGED: Final = (
+    "say what to change: at least one of status, active_form, comment, subject, detail, state"
+)
+BOARD_UNCHANGED: Final = "say what to change: goal_title, goal_summary, or both"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import trio
 
     from band_trio.link.rest import RestClient
+    from band_trio.tools.custom import CustomTools
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -310,6 +311,17 @@ class ToolCallOutcome:
     error_message: str | None = None
 
 
+def delivery_status_for_agent(metadata: Mapping[str, Any] | None, agent_id: str) -> str | None:
+    """Return what the platform says of a message for one agent, out of its *metadata*.
+
+    `delivered`, `processing`, `processed` or `failed`; None where it says nothing.
+    """
+    entries = (metadata or {}).get("delivery_status")
+    entry = entries.get(agent_id) if isinstance(entries, Mapping) else None
+    status = entry.get("status") if isinstance(entry, Mapping) else None
+    return status if isinstance(status, str) else None
+
+
 def is_contact_hub_turn(*, sender_type: str, sender_id: str) -> bool:
     """Tell whether a message is a synthetic contact event of the hub room."""
     return sender_type == SYNTHETIC_SENDER_TYPE and sender_id == SYNTHETIC_CONTACT_EVENTS_SENDER_ID
@@ -360,6 +372,8 @@ class AgentToolsProtocol(Protocol):
     def participants(self) -> list[dict[str, Any]]: ...
     @property
     def is_hub_room(self) -> bool: ...
+    @property
+    def features(self) -> AdapterFeatures | None: ...
 
     async def send_message(
         self,
@@ -377,6 +391,78 @@ class AgentToolsProtocol(Protocol):
     async def lookup_peers(self, page: int = 1, page_size: int = 50) -> dict[str, Any]: ...
     async def get_participants(self) -> list[dict[str, Any]]: ...
     async def create_chatroom(self, task_id: str | None = None) -> str: ...
+    async def list_contacts(self, page: int = 1, page_size: int = 50) -> dict[str, Any]: ...
+    async def add_contact(self, handle: str, message: str | None = None) -> dict[str, Any]: ...
+    async def remove_contact(
+        self, handle: str | None = None, contact_id: str | None = None
+    ) -> dict[str, Any]: ...
+    async def list_contact_requests(
+        self, page: int = 1, page_size: int = 50, sent_status: str = "pending"
+    ) -> dict[str, Any]: ...
+    async def respond_contact_request(
+        self, action: str, handle: str | None = None, request_id: str | None = None
+    ) -> dict[str, Any]: ...
+    async def list_memories(
+        self,
+        subject_id: str | None = None,
+        scope: str | None = None,
+        system: str | None = None,
+        type: str | None = None,  # noqa: A002 - the platform's word
+        segment: str | None = None,
+        content_query: str | None = None,
+        status: str | None = None,
+        page_size: int = 50,
+    ) -> dict[str, Any]: ...
+    async def store_memory(
+        self,
+        content: str,
+        system: str,
+        type: str,  # noqa: A002 - the platform's word
+        segment: str,
+        thought: str,
+        scope: str,
+        subject_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]: ...
+    async def get_memory(self, memory_id: str) -> dict[str, Any]: ...
+    async def supersede_memory(self, memory_id: str) -> dict[str, Any]: ...
+    async def archive_memory(self, memory_id: str) -> dict[str, Any]: ...
+    async def list_room_files(self, cursor: str | None = None) -> dict[str, Any]: ...
+    async def read_room_file(self, file_id: str) -> dict[str, Any]: ...
+    async def send_room_file(
+        self,
+        content: str,
+        filename: str,
+        caption: str = "",
+        mentions: Sequence[str | Mapping[str, Any]] | str | None = None,
+    ) -> dict[str, Any]: ...
+    async def list_tasks(
+        self, state: str | None = None, cursor: str | None = None, limit: int | None = None
+    ) -> dict[str, Any]: ...
+    async def create_task(
+        self, subject: str, detail: str | None = None, supersedes_id: str | None = None
+    ) -> dict[str, Any]: ...
+    async def get_task(self, id: str, include: str | None = None) -> dict[str, Any]: ...  # noqa: A002
+    async def update_task(
+        self,
+        id: str,  # noqa: A002 - the platform's word
+        status: str | None = None,
+        active_form: str | None = None,
+        comment: str | None = None,
+        subject: str | None = None,
+        detail: str | None = None,
+        state: str | None = None,
+    ) -> dict[str, Any]: ...
+    async def get_task_history(
+        self,
+        id: str,  # noqa: A002 - the platform's word
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> dict[str, Any]: ...
+    async def get_board(self, include: str | None = None) -> dict[str, Any]: ...
+    async def set_board(
+        self, goal_title: str | None = None, goal_summary: str | None = None
+    ) -> dict[str, Any]: ...
     async def send_notice(
         self, content: str, mentions: Sequence[str | Mapping[str, Any]] | str
     ) -> dict[str, Any] | None: ...
@@ -391,9 +477,18 @@ class AgentToolsProtocol(Protocol):
         self, *, room_id: str | None = None, cursor: str | None = None, limit: int = 50
     ) -> dict[str, Any]: ...
     def available_mention_handles(self) -> list[str]: ...
+    def use_custom_tools(self, tools: CustomTools) -> None: ...
+    @property
+    def tool_models(self) -> dict[str, type[attrs.AttrsInstance]]: ...
+    def get_openai_tool_schemas(
+        self, *, capabilities: Iterable[Capability] | None = None
+    ) -> list[dict[str, Any]]: ...
+    def get_anthropic_tool_schemas(
+        self, *, capabilities: Iterable[Capability] | None = None
+    ) -> list[dict[str, Any]]: ...
     def get_tool_schemas(
         self,
-        format: ToolFormat,
+        format: ToolFormat,  # noqa: A002 - the public word
         *,
         capabilities: Iterable[Capability] | None = None,
     ) -> list[dict[str, Any]]: ...

@@ -6,7 +6,7 @@ import inspect
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar, Unpack, cast
 
 import trio
@@ -14,6 +14,7 @@ import trio
 from band_trio.adapters.features import resolve_features
 from band_trio.errors import BandConfigError
 from band_trio.tools.catalogue import selected_tool_definitions
+from band_trio.tools.custom import CustomToolDef, CustomTools
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.usage import USAGE_EVENT_TYPE, usage_event
 from band_trio.types import (
@@ -50,6 +51,8 @@ class SimpleAdapter(ABC, Generic[H]):
     """Which tools beside the chat tools it can offer."""
 
     history_converter: HistoryConverter[H] | None
+    custom_tools: CustomTools
+    """The application's own tools."""
     features: AdapterFeatures
     """What it may use: asked for at construction, reduced to what the platform offers at start."""
     agent_name: str = ""
@@ -68,6 +71,7 @@ class SimpleAdapter(ABC, Generic[H]):
                 "trio.to_thread.run_sync."
             )
         self.history_converter = None
+        self.custom_tools = CustomTools()
         self.features = self._resolved({})
         self._platform = None
         self._cleanups = []
@@ -77,18 +81,26 @@ class SimpleAdapter(ABC, Generic[H]):
         self,
         *,
         history_converter: HistoryConverter[H] | None = None,
+        additional_tools: Sequence[CustomToolDef] = (),
+        tool_timeout: float | None = None,
         **features: Unpack[FeatureKwargs],
     ) -> None:
-        """Take the converter and the features; see `FeatureKwargs`.
+        """Take the converter, the application's own tools and the features (`FeatureKwargs`).
+
+        *additional_tools* are functions, or pairs of an arguments class and a function; they are
+        offered and called through the tools object of each turn, beside the platform's. One call
+        may take *tool_timeout* seconds.
 
         `emit` left out means everything the adapter supports, `()` means silent. `capabilities`
         left out means none. Both take a member, members joined by `|`, or an iterable of members
         or their texts.
 
         Raises:
-            BandConfigError: a feature, tool or category is unknown or not supported.
+            BandConfigError: a feature, tool or category is unknown or not supported, or a custom
+                tool cannot be used.
         """
         self.history_converter = history_converter
+        self.custom_tools = CustomTools.of(additional_tools, timeout=tool_timeout)
         self.features = self._resolved(dict(features))
         offered = {row.name for row in selected_tool_definitions(self.features)}
         if self.judges_turns and not offered & {BandTool.SEND_MESSAGE, BandTool.NO_REPLY}:
@@ -173,7 +185,9 @@ class SimpleAdapter(ABC, Generic[H]):
     # ----------------------------------------------------------------- the runtime's entry
 
     async def on_event(self, inp: AgentInput) -> None:
-        """Convert the history and call `on_message`."""
+        """Convert the history, offer the application's own tools, and call `on_message`."""
+        if self.custom_tools:
+            inp.tools.use_custom_tools(self.custom_tools)
         history: Any = inp.history
         if self.history_converter is not None:
             history = inp.history.convert(self.history_converter)

@@ -17,7 +17,7 @@ _MEMORIES: Final = f"{API}/memories"
 class MemoryRoutes(Routes):
     """Reads raise what `Api.repeat` raises, everything else what `Api.post` raises."""
 
-    async def list_memories(self, limit: int = 50, **filters: str | None) -> Page[Memory]:
+    async def list_memories(self, limit: int = 50, /, **filters: str | None) -> Page[Memory]:
         """Return the memories that match *filters*, at most *limit* (1 to 100).
 
         Filters: `subject_id`, `scope`, `system`, `type`, `segment`, `content_query`, `status`;

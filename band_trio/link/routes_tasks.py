@@ -47,7 +47,7 @@ class TaskRoutes(Routes):
         answer = await self.api.repeat("GET", _task(room_id, task), params={"include": include})
         return read_object(answer, Task)
 
-    async def update_task(self, room_id: str, task: str, **changes: str | None) -> Task | None:
+    async def update_task(self, room_id: str, task: str, /, **changes: str | None) -> Task | None:
         """Change a task by id or number; None leaves a field as it is."""
         answer = await self.api.post("POST", _task(room_id, task), json=given(**changes))
         return read_written(answer, Task)
@@ -65,7 +65,7 @@ class TaskRoutes(Routes):
         path = f"{room_path(room_id)}/board"
         return read_object(await self.api.repeat("GET", path, params={"include": include}), Board)
 
-    async def set_board(self, room_id: str, **goal: str | None) -> Board | None:
+    async def set_board(self, room_id: str, /, **goal: str | None) -> Board | None:
         """Change the goal of a room; None leaves a field as it is. May be repeated."""
         answer = await self.api.repeat("PUT", f"{room_path(room_id)}/board", json=given(**goal))
         return read_written(answer, Board)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from band_trio.testing.fake_tools import FakeAgentTools, MessageHold
+from band_trio.testing.fake_records import MessageHold
+from band_trio.testing.fake_tools import FakeAgentTools
 from band_trio.testing.turns import (
     TurnResult,
     events_of_type,

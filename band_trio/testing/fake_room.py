@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import attrs
 import trio
 
-from band_trio.errors import BandApiError, BandConfigError
-from band_trio.protocol.errors import RemoteProtocolError
+from band_trio.errors import BandApiError
 from band_trio.protocol.rest import (
     ChatMessage,
     ChatRoom,
@@ -22,23 +20,22 @@ from band_trio.protocol.rest import (
     Peer,
     Recipient,
 )
-from band_trio.protocol.structure import structure
+from band_trio.testing.fake_contacts import FakeContacts, cursor_page, numbered_page
+from band_trio.testing.fake_files import FakeFiles
+from band_trio.testing.fake_memories import FakeMemories
+from band_trio.testing.fake_tasks import FakeTasks
+from band_trio.testing.seeds import FAKE_TIME
 
-FAKE_TIME: Final = datetime(2025, 1, 1, tzinfo=UTC)
-"""When everything in a fake room happens."""
 
-T = TypeVar("T", bound=attrs.AttrsInstance)
+@attrs.define(eq=False, slots=False, kw_only=True)
+class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
+    """One room and what its agent has; what was posted is kept."""
 
-
-@attrs.define(eq=False)
-class FakeRoom:
-    """Participants, peers and context of one room, and what was posted to it."""
-
-    participants: list[Participant] | None
+    participants: list[Participant] | None = None
     """None: nothing is known of the roster, and every mention is accepted."""
-    peers: list[Peer]
-    context: list[ChatMessage]
-    on_post: Callable[[], None] = lambda: None
+    peers: list[Peer] = attrs.field(factory=list)
+    context: list[ChatMessage] = attrs.field(factory=list)
+    on_change: Callable[[], None] = lambda: None
     """Told after each change."""
     messages: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     events: list[dict[str, Any]] = attrs.field(factory=list, init=False)
@@ -72,7 +69,7 @@ class FakeRoom:
         )
         self.participants = [*present, person]
         self.added.append({"id": peer.id, "name": peer.name, "role": role})
-        self.on_post()
+        self.on_change()
         return person
 
     async def remove_participant(self, room_id: str, participant_id: str, /) -> None:
@@ -84,7 +81,7 @@ class FakeRoom:
             raise BandApiError(404, "not_found", "no such participant")
         self.participants = [each for each in present if each is not person]
         self.removed.append({"id": person.id, "name": person.name})
-        self.on_post()
+        self.on_change()
 
     async def list_peers(
         self, not_in_chat: str | None = None, page: int = 1, page_size: int = 50, /
@@ -93,16 +90,14 @@ class FakeRoom:
         await trio.lowlevel.checkpoint()
         inside = {person.id for person in self.participants or ()}
         free = [peer for peer in self.peers if peer.id not in inside]
-        first = (page - 1) * page_size
-        pages = max(1, -(-len(free) // page_size))
-        return Page(free[first : first + page_size], None, page, pages, len(free))
+        return numbered_page(free, page, page_size)
 
     async def create_chat(self, task_id: str | None = None, /) -> ChatRoom | None:
         """Open a room."""
         await trio.lowlevel.checkpoint()
         room = ChatRoom(f"room-{len(self.rooms) + 1}", task_id=task_id, inserted_at=FAKE_TIME)
         self.rooms.append(room)
-        self.on_post()
+        self.on_change()
         return room
 
     async def get_context(
@@ -111,9 +106,7 @@ class FakeRoom:
         """Return a page of the context, oldest first; the cursor is a number of rows."""
         await trio.lowlevel.checkpoint()
         self.context_calls.append({"room_id": room_id, "cursor": cursor, "limit": limit})
-        first = int(cursor or 0)
-        after = first + limit
-        return Page(self.context[first:after], str(after) if after < len(self.context) else None)
+        return cursor_page(self.context, cursor, limit)
 
     async def post_message(
         self,
@@ -160,61 +153,3 @@ class FakeRoom:
             }
         )
         return EventReceipt(event_id, True, message_type)
-
-
-# --------------------------------------------------------------------------- seeds
-
-
-def read_participants(seeds: Iterable[Mapping[str, Any]] | None) -> list[Participant] | None:
-    """Return participants from dicts with at least `id`.
-
-    Raises:
-        BandConfigError: a seed is unusable.
-    """
-    if seeds is None:
-        return None
-    defaults = {"type": "User", "role": "member", "status": "active"}
-    return [_seed(seed, Participant, defaults) for seed in seeds]
-
-
-def read_peers(seeds: Iterable[Mapping[str, Any]] | None) -> list[Peer]:
-    """Return peers from dicts with at least `id`. Errors: see `read_participants`."""
-    return [
-        _seed(seed, Peer, {"type": "Agent", "name": _get(seed, "handle") or _get(seed, "id")})
-        for seed in seeds or ()
-    ]
-
-
-def read_context(seeds: Iterable[Mapping[str, Any]] | None, *, start: int = 1) -> list[ChatMessage]:
-    """Return messages from dicts with at least `content`. Errors: see `read_participants`."""
-    rows = []
-    for number, seed in enumerate(seeds or (), start):
-        defaults = {
-            "id": f"context-{number}",
-            "message_type": "text",
-            "sender_id": "user-1",
-            "sender_type": "User",
-            "inserted_at": FAKE_TIME.isoformat(),
-        }
-        rows.append(_seed(seed, ChatMessage, defaults))
-    return rows
-
-
-def _get(seed: object, key: str) -> Any:
-    return seed.get(key) if isinstance(seed, Mapping) else None
-
-
-def _seed(seed: Mapping[str, Any], kind: type[T], defaults: dict[str, Any]) -> T:
-    names = [field.name for field in attrs.fields(kind)]
-    try:
-        if not isinstance(seed, Mapping):
-            raise RemoteProtocolError(f"an object is needed, not {type(seed).__name__}")
-        unknown = [key for key in seed if key not in names]
-        if unknown:
-            raise RemoteProtocolError(f"unknown fields {unknown}; known: {', '.join(names)}")
-        row = structure({**defaults, **seed}, kind)
-    except RemoteProtocolError as exc:
-        raise BandConfigError(f"bad {kind.__name__} seed {seed!r}: {exc}") from None
-    if not getattr(row, "id", ""):
-        raise BandConfigError(f"bad {kind.__name__} seed {seed!r}: id is empty")
-    return row

@@ -6,24 +6,39 @@ Only the platform is faked. Validation, mention rules, effects, texts and schema
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Final
+from typing import Any
 
-import attrs
 import trio
 
 from band_trio import texts
-from band_trio.errors import MentionError
+from band_trio.errors import BandToolError, MentionError
+from band_trio.protocol.holdings import Attachment
 from band_trio.protocol.rest import Mention
 from band_trio.protocol.structure import unstructure
-from band_trio.testing.fake_room import FakeRoom, read_context, read_participants, read_peers
+from band_trio.testing.fake_records import FakeRecords
+from band_trio.testing.fake_room import FakeRoom
+from band_trio.testing.seeds import (
+    FAKE_ACTOR,
+    Seeds,
+    read_board,
+    read_contacts,
+    read_context,
+    read_files,
+    read_memories,
+    read_participants,
+    read_peers,
+    read_requests,
+    read_tasks,
+)
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
+from band_trio.tools.core import platform_tool
+from band_trio.tools.custom import CustomToolDef
+from band_trio.tools.definitions import BandTool, ToolDefinition
 from band_trio.tools.mentions import (
     append_mention_handles_hint,
-    bare_handle,
     clean_mention,
     mention_entries,
     mention_text,
@@ -33,10 +48,8 @@ from band_trio.tools.sending import Mentions
 from band_trio.tools.turn import Turn
 from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
 
-_KINDS: Final = ("message", "notice")
 
-
-class FakeAgentTools(AgentTools):
+class FakeAgentTools(FakeRecords, AgentTools):
     """The tools of one turn in a room in memory.
 
     ```python
@@ -52,24 +65,47 @@ class FakeAgentTools(AgentTools):
     def __init__(
         self,
         *,
-        participants: Iterable[Mapping[str, Any]] | None = None,
-        peers: Iterable[Mapping[str, Any]] | None = None,
+        participants: Seeds = None,
+        peers: Seeds = None,
+        contacts: Seeds = None,
         room_id: str = "room-fake",
         hub_room_id: str | None = None,
-        room_context: Iterable[Mapping[str, Any]] | None = None,
+        room_context: Seeds = None,
+        memories: Seeds = None,
+        files: Seeds = None,
+        tasks: Seeds = None,
+        board: Mapping[str, Any] | None = None,
         agent_id: str | None = None,
+        received_contact_requests: Seeds = None,
+        sent_contact_requests: Seeds = None,
         features: AdapterFeatures | None = None,
+        custom_tools: Iterable[CustomToolDef] = (),
         turn: Turn | None = None,
     ) -> None:
-        """Take the seeds.
+        """Take the seeds, dicts with the platform's own names; what is left out has a default.
 
         Raises:
-            BandConfigError: a seed is unusable.
+            BandConfigError: a seed or a custom tool is unusable.
         """
+        FakeRecords.__init__(self)
         people = read_participants(participants)
-        self.room = FakeRoom(people, read_peers(peers), read_context(room_context), self._note)
-        """The room itself."""
-        super().__init__(
+        self.room = FakeRoom(
+            participants=people,
+            peers=read_peers(peers),
+            contacts=read_contacts(contacts),
+            received=read_requests(received_contact_requests, "from"),
+            sent=read_requests(sent_contact_requests, "to"),
+            context=read_context(room_context),
+            memories=read_memories(memories),
+            memory_source=agent_id,
+            files=read_files(files),
+            tasks=read_tasks(tasks),
+            board=read_board(board),
+            task_actor=agent_id or FAKE_ACTOR,
+            on_change=self._note,
+        )
+        AgentTools.__init__(
+            self,
             room_id,
             self.room,
             [unstructure(person) for person in people or ()],
@@ -77,52 +113,10 @@ class FakeAgentTools(AgentTools):
             agent_id=agent_id,
             features=features,
             turn=turn,
+            custom_tools=custom_tools,
         )
-        self.messages_sent: list[dict[str, Any]] = []
-        """Messages and notices: `id`, `content`, `mentions` as they were given."""
-        self.tool_calls: list[dict[str, Any]] = []
-        """Calls by name: `tool_name`, `arguments`."""
-        self.posts: list[dict[str, Any]] = []
-        """Everything posted, in order: `kind` (message, notice, event, failure) and its fields."""
         self.tool_errors: dict[str, Exception] = {}
         """Tool name → exception that its next calls raise."""
-        self._holds: list[MessageHold] = []
-        self._changed = trio.Event()
-
-    # ----------------------------------------------------------------- records
-
-    @property
-    def events_sent(self) -> list[dict[str, Any]]:
-        """Events and failures: `id`, `content`, `message_type`, `metadata`."""
-        return self.room.events
-
-    @property
-    def participants_added(self) -> list[dict[str, Any]]:
-        """Who was added: `id`, `name`, `role`."""
-        return self.room.added
-
-    @property
-    def participants_removed(self) -> list[dict[str, Any]]:
-        """Who was removed: `id`, `name`."""
-        return self.room.removed
-
-    @property
-    def context_calls(self) -> list[dict[str, Any]]:
-        """Reads of the room's context: `room_id`, `cursor`, `limit`."""
-        return self.room.context_calls
-
-    @property
-    def chat(self) -> list[str]:
-        """What was said: the contents of messages and notices."""
-        return [message["content"] for message in self.messages_sent]
-
-    def set_room_context(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Replace what `fetch_room_context` returns."""
-        self.room.context = read_context(rows)
-
-    def append_room_context(self, row: Mapping[str, Any]) -> None:
-        """Add a row to what `fetch_room_context` returns."""
-        self.room.context += read_context([row], start=len(self.room.context) + 1)
 
     # ----------------------------------------------------------------- faults
 
@@ -149,44 +143,6 @@ class FakeAgentTools(AgentTools):
         error = self.tool_errors.get(name)
         if error is not None:
             raise error
-
-    # ----------------------------------------------------------------- waiting
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until *condition* holds; it is looked at again after everything that is recorded.
-
-        Has no time limit of its own: the caller uses `trio.fail_after`.
-        """
-        await trio.lowlevel.checkpoint()
-        while not condition():
-            await self._changed.wait()
-
-    async def until_said(self, fragment: str, *, times: int = 1) -> None:
-        """Wait until *fragment* was said in that many messages."""
-        await self.until(lambda: sum(fragment in content for content in self.chat) >= times)
-
-    @asynccontextmanager
-    async def hold_message(
-        self, matching: str | Callable[[str], bool], *, error: Exception | None = None
-    ) -> AsyncGenerator[MessageHold]:
-        """Keep the next message that matches in flight, until released or the block is left.
-
-        *matching* is a fragment of the content or a function of it. With *error* the released
-        send fails with it. A held send that is cancelled leaves no trace.
-        """
-        matches = matching if callable(matching) else lambda content: matching in content
-        hold = MessageHold(matches, error)
-        self._holds.append(hold)
-        try:
-            yield hold
-        finally:
-            hold.release()
-            if hold in self._holds:
-                self._holds.remove(hold)
-
-    def _note(self) -> None:
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
 
     # ----------------------------------------------------------------- the turn
 
@@ -241,6 +197,24 @@ class FakeAgentTools(AgentTools):
         self._note()
         return receipt
 
+    async def list_room_files(self, cursor: str | None = None) -> dict[str, Any]:
+        """List the files of the room, all at once: no message is needed for a file to be there."""
+        await trio.lowlevel.checkpoint()
+        return {"data": self.files}
+
+    async def read_room_file(self, file_id: str) -> dict[str, Any]:
+        """Describe a file: fake files have no bytes."""
+        file = await self._find_file(file_id)
+        shown = {"name": file.name, "content_type": file.content_type, "bytes": file.bytes}
+        return {**shown, "description": "Not shown: a fake file has no content."}
+
+    async def _find_file(self, file_id: str) -> Attachment:
+        await trio.lowlevel.checkpoint()
+        for file in self.room.files:
+            if file.id == file_id:
+                return file
+        raise BandToolError(texts.NO_SUCH_FILE)
+
     async def _resolve(self, mentions: Mentions, deadline: float) -> list[Mention]:
         given = mention_entries(mentions)
         if self.room.participants is not None:
@@ -250,48 +224,6 @@ class FakeAgentTools(AgentTools):
             return _Resolved(to_send(people, self.agent_id), given)
         except MentionError as exc:
             raise append_mention_handles_hint(exc, []) from None
-
-    # ----------------------------------------------------------------- assertions
-
-    def assert_message_sent(
-        self,
-        *,
-        content: str | None = None,
-        mentions: Sequence[str] | None = None,
-        count: int | None = None,
-    ) -> None:
-        """Check that a message was sent: with that content, to those people, that many times.
-
-        *mentions* match as they were given, as ids, or as handles.
-        """
-        hits = [
-            post
-            for post in self.posts
-            if post["kind"] in _KINDS
-            and (content is None or post["content"] == content)
-            and (mentions is None or _addressed(post, mentions))
-        ]
-        if not hits if count is None else len(hits) != count:
-            raise AssertionError(
-                f"{count if count is not None else 'at least one'} message(s) with content="
-                f"{content!r}, mentions={mentions!r} expected; sent: {self.messages_sent}"
-            )
-
-    def assert_event_sent(
-        self, *, message_type: str | None = None, count: int | None = None
-    ) -> None:
-        """Check that an event was posted: of that type, that many times."""
-        hits = [e for e in self.events_sent if message_type in (None, e["message_type"])]
-        if not hits if count is None else len(hits) != count:
-            raise AssertionError(
-                f"{count if count is not None else 'at least one'} event(s) of type "
-                f"{message_type!r} expected; posted: {self.events_sent}"
-            )
-
-    def assert_no_messages_sent(self) -> None:
-        """Check that nothing was said."""
-        if self.messages_sent:
-            raise AssertionError(f"no message expected; sent: {self.messages_sent}")
 
 
 class _Resolved(list[Mention]):
@@ -311,41 +243,6 @@ def _unchecked(entry: Any) -> Mention:
     return Mention(name)
 
 
-def _addressed(post: Mapping[str, Any], mentions: Sequence[str]) -> bool:
-    ids = {person["id"] for person in post["recipients"]}
-    handles = {bare_handle(person.get("handle")) for person in post["recipients"]} - {""}
-    wanted = {bare_handle(each) for each in mentions}
-    return list(mentions) == post["mentions"] or wanted in (ids, handles)
-
-
-@attrs.define(eq=False)
-class MessageHold:
-    """A send that is kept in flight."""
-
-    matches: Callable[[str], bool]
-    error: Exception | None
-    taken: bool = attrs.field(default=False, init=False)
-    """Whether a send has reached it."""
-    _reached: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _released: trio.Event = attrs.field(factory=trio.Event, init=False)
-
-    async def reached(self) -> None:
-        """Wait until a matching send is in flight."""
-        await self._reached.wait()
-
-    def release(self) -> None:
-        """Let it go on."""
-        self._released.set()
-
-    async def pass_through(self) -> None:
-        """Hold the send that calls this."""
-        self.taken = True
-        self._reached.set()
-        await self._released.wait()
-        if self.error is not None:
-            raise self.error
-
-
 def _with_faults(name: str, method: Any) -> Any:
     @wraps(method)
     async def call(self: FakeAgentTools, /, *args: Any, **kwargs: Any) -> Any:
@@ -356,9 +253,14 @@ def _with_faults(name: str, method: Any) -> Any:
     return call
 
 
+def _method(row: ToolDefinition) -> Any:
+    own = vars(FakeAgentTools).get(row.method_name)
+    return platform_tool(BandTool(row.name))(own) if own else getattr(AgentTools, row.method_name)
+
+
 for _row in TOOL_DEFINITIONS.values():
     setattr(
         FakeAgentTools,
         _row.method_name,
-        _with_faults(_row.name, getattr(AgentTools, _row.method_name)),
+        _with_faults(_row.name, _method(_row)),
     )

@@ -11,8 +11,8 @@ import trio
 
 from band_trio.errors import InputNotAccepted
 from band_trio.hygiene import leaf_errors
-from band_trio.testing.fake_room import FAKE_TIME
 from band_trio.testing.fake_tools import FakeAgentTools
+from band_trio.testing.seeds import FAKE_TIME
 from band_trio.tools.failures import (
     FAILURE_KEY,
     MISSING_REPLY_FAILURE,

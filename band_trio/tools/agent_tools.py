@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Self, cast
 
+from band_trio.tools.contacts import Contacts
 from band_trio.tools.dispatch import Dispatch
+from band_trio.tools.files import Files
+from band_trio.tools.memories import Memories
 from band_trio.tools.people import People
-from band_trio.tools.sending import Sending
+from band_trio.tools.tasks import Tasks
 from band_trio.tools.turn import Turn
 from band_trio.types import RoomContext
 
 
-class AgentTools(Sending, People, Dispatch):
+class AgentTools(People, Contacts, Memories, Files, Tasks, Dispatch):
     """What a model or an adapter can do in a room, bound to one room and one turn.
 
     Every tool is a method, named as the tool without `band_`; `execute_tool_call` runs one by

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import attrs
 import cattrs
@@ -19,8 +21,14 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from band_trio import texts
 from band_trio.errors import InvalidToolArgumentsError
-from band_trio.hygiene import clip, has_visible, without_surrogates
-from band_trio.tools.definitions import Argument, argument_of
+from band_trio.hygiene import (
+    clip,
+    has_visible,
+    one_line,
+    without_surrogates,
+    without_surrogates_deep,
+)
+from band_trio.tools.definitions import Argument, argument_of, is_pydantic
 from band_trio.tools.mentions import mention_text, split_mentions
 
 _log: Final = logging.getLogger(__name__)
@@ -71,16 +79,24 @@ def _reworded(problem: str) -> str:
     return f"{path}: {text}" if path else text
 
 
-def _as_object(args: Any, model: type[attrs.AttrsInstance]) -> dict[str, Any]:
+def given_object(args: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of a call as an object; they may come as its JSON text, or not at all.
+
+    Raises:
+        TypeError: they are no object; the text lists the possible *names*.
+    """
     if args is None or args == "":
         args = {}
     if isinstance(args, str):
         parsed = _parsed(args, dict)
         args = args if parsed is None else parsed
     if not isinstance(args, Mapping):
-        names = ", ".join(field.name for field in attrs.fields(model)) or "none"
-        raise TypeError(f"must be one JSON object (arguments: {names})")
-    values = {str(key): value for key, value in args.items()}
+        raise TypeError(f"must be one JSON object (arguments: {', '.join(names) or 'none'})")
+    return {str(key): value for key, value in args.items()}
+
+
+def _as_object(args: Any, model: type[attrs.AttrsInstance]) -> dict[str, Any]:
+    values = given_object(args, [field.name for field in attrs.fields(model)])
     for field in attrs.fields(model):
         for alias in argument_of(field).aliases:
             if alias in values and field.name not in values:
@@ -103,8 +119,12 @@ def convert_value(value: Any, kind: Any, spec: Argument) -> Any:
     Raises:
         ValueError, TypeError: it cannot be read as that; the text says what is needed.
     """
+    if spec.prefix and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)  # the number of something
     result = _converted(value, kind, spec)
     if isinstance(result, str):
+        result = result.strip().removeprefix(spec.prefix) if spec.prefix else result
+        result = one_line(result) if spec.one_line else result
         _check_text(result, spec)
     elif isinstance(result, int | float) and not isinstance(result, bool):
         _check_bounds(result, spec)
@@ -113,6 +133,8 @@ def convert_value(value: Any, kind: Any, spec: Argument) -> Any:
 
 def _converted(value: Any, kind: Any, spec: Argument) -> Any:
     origin = get_origin(kind)
+    if origin is Annotated:
+        return _converted(value, get_args(kind)[0], spec)
     if origin in (Union, UnionType):
         return _optional(value, kind, spec)
     if origin is Literal:
@@ -124,7 +146,15 @@ def _converted(value: Any, kind: Any, spec: Argument) -> Any:
     simple: Callable[[Any], Any] | None = _SIMPLE.get(kind)
     if simple is not None:
         return simple(value)
-    return value if kind is Any else _converter.structure(value, kind)
+    return value if kind is Any else _object(value, kind)
+
+
+def _object(value: Any, kind: Any) -> Any:
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _member(value, kind)
+    if is_pydantic(kind):
+        return kind.model_validate(value)
+    return _converter.structure(value, kind)
 
 
 def _optional(value: Any, kind: Any, spec: Argument) -> Any:
@@ -133,7 +163,35 @@ def _optional(value: Any, kind: Any, spec: Argument) -> Any:
         return None
     if len(kinds) == 1:
         return _converted(value, kinds[0], spec)
-    return _converter.structure(value, kind)
+    for each in sorted(kinds, key=lambda kind: kind is not type(value)):  # as it is, if it may be
+        try:
+            return _converted(value, each, spec)
+        except (ValueError, TypeError, cattrs.BaseValidationError):
+            continue
+    raise TypeError(f"is of no possible kind: {_shown(value)}")
+
+
+def _member(value: Any, kind: type[Enum]) -> Enum:
+    for member in kind:
+        if value in (member, member.value):
+            return member
+    return cast(Enum, _choice(value, tuple(member.value for member in kind)))
+
+
+def _time(value: Any) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromisoformat(_text(value))
+    except ValueError:
+        raise ValueError(f"must be a time in ISO 8601, not {_shown(value)}") from None
+
+
+def _day(value: Any) -> date:
+    try:
+        return date.fromisoformat(_text(value))
+    except ValueError:
+        raise ValueError(f"must be a date like 2025-01-31, not {_shown(value)}") from None
 
 
 def _choice(value: Any, choices: tuple[Any, ...]) -> Any:
@@ -172,7 +230,9 @@ def _mapping(value: Any) -> dict[str, Any]:
         value = value if parsed is None else parsed
     if not isinstance(value, Mapping):
         raise TypeError(f"must be an object, not {_shown(value)}")
-    return {str(key): item for key, item in value.items()}
+    return {
+        without_surrogates(str(key)): without_surrogates_deep(item) for key, item in value.items()
+    }
 
 
 def _text(value: Any) -> str:
@@ -212,6 +272,8 @@ _SIMPLE: Final[dict[Any, Callable[[Any], Any]]] = {
     int: _whole,
     float: _number,
     bool: _truth,
+    datetime: _time,
+    date: _day,
 }
 
 
@@ -220,6 +282,8 @@ def _check_text(value: str, spec: Argument) -> None:
         raise ValueError(texts.CANNOT_BE_BLANK)
     if spec.pattern is not None and not re.fullmatch(spec.pattern, value):
         raise ValueError(f"has characters that are not possible here: {_shown(value)}")
+    if spec.longest is not None and len(value) > spec.longest:
+        raise ValueError(f"must have at most {spec.longest} characters, not {len(value)}")
 
 
 def _check_bounds(value: float, spec: Argument) -> None:

@@ -14,6 +14,10 @@ import attrs
 
 from band_trio.errors import BandConfigError
 from band_trio.tools import chat_inputs as chat
+from band_trio.tools import contact_inputs as contacts
+from band_trio.tools import file_inputs as files
+from band_trio.tools import memory_inputs as memories
+from band_trio.tools import task_inputs as tasks
 from band_trio.tools.definitions import BandTool, Surface, ToolDefinition
 from band_trio.types import AdapterFeatures, Capability, ToolCategory, TurnEffect
 
@@ -26,23 +30,45 @@ def _tool(
     category: ToolCategory,
     effect: TurnEffect,
     *,
-    room_bound: bool,
+    room_bound: bool = False,
 ) -> ToolDefinition:
     method = tool.value.removeprefix("band_")
     return ToolDefinition(tool.value, model, method, category, effect, room_bound)
 
 
-_CHAT, _OBSERVE, _ACT = ToolCategory.CHAT, TurnEffect.OBSERVE, TurnEffect.ACT
+_CHAT, _CONTACTS, _MEMORY = ToolCategory.CHAT, ToolCategory.CONTACTS, ToolCategory.MEMORY
+_FILES, _TASKS = ToolCategory.FILES, ToolCategory.TASKS
+_OBSERVE, _ACT, _REPLY = TurnEffect.OBSERVE, TurnEffect.ACT, TurnEffect.REPLY
 
 _ROWS: Final = [
-    _tool(BandTool.SEND_MESSAGE, chat.SendMessageInput, _CHAT, TurnEffect.REPLY, room_bound=True),
+    _tool(BandTool.SEND_MESSAGE, chat.SendMessageInput, _CHAT, _REPLY, room_bound=True),
     _tool(BandTool.SEND_EVENT, chat.SendEventInput, _CHAT, _OBSERVE, room_bound=True),
-    _tool(BandTool.NO_REPLY, chat.NoReplyInput, _CHAT, TurnEffect.DECLINE, room_bound=False),
+    _tool(BandTool.NO_REPLY, chat.NoReplyInput, _CHAT, TurnEffect.DECLINE),
     _tool(BandTool.ADD_PARTICIPANT, chat.AddParticipantInput, _CHAT, _ACT, room_bound=True),
     _tool(BandTool.REMOVE_PARTICIPANT, chat.RemoveParticipantInput, _CHAT, _ACT, room_bound=True),
     _tool(BandTool.LOOKUP_PEERS, chat.LookupPeersInput, _CHAT, _OBSERVE, room_bound=True),
     _tool(BandTool.GET_PARTICIPANTS, chat.GetParticipantsInput, _CHAT, _OBSERVE, room_bound=True),
-    _tool(BandTool.CREATE_CHATROOM, chat.CreateChatroomInput, _CHAT, _ACT, room_bound=False),
+    _tool(BandTool.CREATE_CHATROOM, chat.CreateChatroomInput, _CHAT, _ACT),
+    _tool(BandTool.LIST_CONTACTS, contacts.ListContactsInput, _CONTACTS, _OBSERVE),
+    _tool(BandTool.ADD_CONTACT, contacts.AddContactInput, _CONTACTS, _ACT),
+    _tool(BandTool.REMOVE_CONTACT, contacts.RemoveContactInput, _CONTACTS, _ACT),
+    _tool(BandTool.LIST_CONTACT_REQUESTS, contacts.ListContactRequestsInput, _CONTACTS, _OBSERVE),
+    _tool(BandTool.RESPOND_CONTACT_REQUEST, contacts.RespondContactRequestInput, _CONTACTS, _ACT),
+    _tool(BandTool.LIST_MEMORIES, memories.ListMemoriesInput, _MEMORY, _OBSERVE),
+    _tool(BandTool.STORE_MEMORY, memories.StoreMemoryInput, _MEMORY, _ACT),
+    _tool(BandTool.GET_MEMORY, memories.GetMemoryInput, _MEMORY, _OBSERVE),
+    _tool(BandTool.SUPERSEDE_MEMORY, memories.SupersedeMemoryInput, _MEMORY, _ACT),
+    _tool(BandTool.ARCHIVE_MEMORY, memories.ArchiveMemoryInput, _MEMORY, _ACT),
+    _tool(BandTool.LIST_ROOM_FILES, files.ListRoomFilesInput, _FILES, _OBSERVE, room_bound=True),
+    _tool(BandTool.READ_ROOM_FILE, files.ReadRoomFileInput, _FILES, _OBSERVE, room_bound=True),
+    _tool(BandTool.SEND_ROOM_FILE, files.SendRoomFileInput, _FILES, _REPLY, room_bound=True),
+    _tool(BandTool.LIST_TASKS, tasks.ListTasksInput, _TASKS, _OBSERVE, room_bound=True),
+    _tool(BandTool.CREATE_TASK, tasks.CreateTaskInput, _TASKS, _ACT, room_bound=True),
+    _tool(BandTool.GET_TASK, tasks.GetTaskInput, _TASKS, _OBSERVE, room_bound=True),
+    _tool(BandTool.UPDATE_TASK, tasks.UpdateTaskInput, _TASKS, _ACT, room_bound=True),
+    _tool(BandTool.GET_TASK_HISTORY, tasks.GetTaskHistoryInput, _TASKS, _OBSERVE, room_bound=True),
+    _tool(BandTool.GET_BOARD, tasks.GetBoardInput, _TASKS, _OBSERVE, room_bound=True),
+    _tool(BandTool.SET_BOARD, tasks.SetBoardInput, _TASKS, _ACT, room_bound=True),
 ]
 
 TOOL_DEFINITIONS: Final[dict[str, ToolDefinition]] = {row.name: row for row in _ROWS}

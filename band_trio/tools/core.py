@@ -7,10 +7,10 @@ once, when their class is defined.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import trio
 
@@ -23,20 +23,13 @@ from band_trio.errors import (
     RoomExecutionStoppedError,
 )
 from band_trio.link.rest import says_stopped
-from band_trio.protocol.rest import (
-    ChatMessage,
-    ChatRoom,
-    EventReceipt,
-    Mention,
-    MessageReceipt,
-    Page,
-    Participant,
-    Peer,
-)
+from band_trio.protocol.rest import Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
+from band_trio.tools.custom import CustomToolDef, CustomTools
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.flights import Flights
 from band_trio.tools.mentions import bare_handle, mentionable
+from band_trio.tools.rest_port import ToolRest
 from band_trio.tools.turn import Turn, TurnListener
 from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
 
@@ -52,41 +45,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound="ToolCore")
 Method = Callable[Concatenate[C, P], Coroutine[Any, Any, R]]
-
-
-class ToolRest(Protocol):
-    """What the tools need of the REST client; `band_trio.link.rest.RestClient` has it."""
-
-    @property
-    def call_seconds(self) -> float: ...
-    @property
-    def secrets(self) -> tuple[str, ...]: ...
-    async def list_participants(self, room_id: str, /) -> list[Participant]: ...
-    async def add_participant(
-        self, room_id: str, participant_id: str, role: str, /
-    ) -> Participant | None: ...
-    async def remove_participant(self, room_id: str, participant_id: str, /) -> None: ...
-    async def list_peers(self, not_in_chat: str, page: int, page_size: int, /) -> Page[Peer]: ...
-    async def create_chat(self, task_id: str | None = None, /) -> ChatRoom | None: ...
-    async def get_context(
-        self, room_id: str, cursor: str | None = None, limit: int = 100, /
-    ) -> Page[ChatMessage]: ...
-    async def post_message(
-        self,
-        room_id: str,
-        content: str,
-        mentions: Sequence[Mention],
-        attachment_ids: Sequence[str] = (),
-        /,
-    ) -> MessageReceipt: ...
-    async def post_event(
-        self,
-        room_id: str,
-        content: str,
-        message_type: str,
-        metadata: dict[str, Any] | None,
-        /,
-    ) -> EventReceipt: ...
 
 
 def fenced(
@@ -142,6 +100,9 @@ def _did_nothing(result: object) -> bool:
     return isinstance(result, dict) and result.get("status") == "already_in_room"
 
 
+_NO_TOOLS: Final = CustomTools()
+
+
 class ToolCore:
     """Base of the tools object; see `band_trio.tools.agent_tools.AgentTools`."""
 
@@ -155,6 +116,7 @@ class ToolCore:
         agent_id: str | None = None,
         features: AdapterFeatures | None = None,
         turn: Turn | None = None,
+        custom_tools: Iterable[CustomToolDef] = (),
     ) -> None:
         self.room_id = room_id
         """The room that these tools act in."""
@@ -166,6 +128,8 @@ class ToolCore:
         """What the adapter may use; None opens everything to dispatch, for scripts."""
         self.turn: Turn = turn if turn is not None else Turn()
         """The ledger of the turn that these tools belong to."""
+        self.custom_tools = CustomTools.of(custom_tools) if custom_tools else _NO_TOOLS
+        """Tools of the application; those of the platform are looked up first."""
         self._hub_room_id = hub_room_id
         self._roster: list[dict[str, Any]] = [dict(person) for person in participants or ()]
         self._calls: Flights[ToolCallOutcome] = Flights(keep=True)
@@ -241,6 +205,21 @@ class ToolCore:
             raise
         if scope.cancelled_caught:
             raise OutcomeUnknownError("the call timed out after its request was sent")
+
+    @contextmanager
+    def _changing(self, *, repeated: bool = False) -> Generator[None]:
+        """Bound the one request of a tool that changes something; see `_writing`.
+
+        Raises:
+            BandToolError: the platform was not reached, or nobody knows what was done. The turn
+                counts as having acted in the second case.
+        """
+        try:
+            with self._writing(self._deadline(), TurnEffect.ACT, repeated=repeated):
+                yield
+        except OutcomeUnknownError as exc:
+            self.turn.record(TurnEffect.ACT)
+            raise BandToolError(texts.MAY_HAVE_WORKED) from exc
 
     # ----------------------------------------------------------------- roster
 

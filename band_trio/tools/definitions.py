@@ -51,6 +51,26 @@ class BandTool(StrEnum):
     SET_BOARD = "band_set_board"
 
 
+HUMAN_TOOL_NAMES: Final = frozenset(
+    f"band_{name}"
+    for name in (
+        "list_my_agents", "register_my_agent", "list_my_chats", "get_my_chat_room",
+        "create_my_chat_room", "list_my_contacts", "remove_my_contact", "resolve_handle",
+        "create_contact_request", "list_received_contact_requests", "list_sent_contact_requests",
+        "approve_contact_request", "reject_contact_request", "cancel_contact_request",
+        "list_my_chat_messages", "send_my_chat_message", "list_my_chat_participants",
+        "add_my_chat_participant", "remove_my_chat_participant", "list_user_memories",
+        "get_user_memory", "supersede_user_memory", "archive_user_memory", "restore_user_memory",
+        "delete_user_memory", "get_my_profile", "update_my_profile", "list_my_peers",
+    )
+)  # fmt: skip
+"""The platform's tools for people. No agent is offered them, and no custom tool has their names."""
+
+BAND_MCP_SERVER_NAME: Final = "band"
+MCP_TOOL_PREFIX: Final = f"mcp__{BAND_MCP_SERVER_NAME}__"
+"""What Claude puts before the tools of an MCP server of that name."""
+
+
 @attrs.frozen
 class ToolDefinition:
     """One tool. Its description is the docstring of *input_model*; the arguments are the fields."""
@@ -65,6 +85,9 @@ class ToolDefinition:
     room_bound: bool
     surface: Surface = Surface.AGENT
 
+
+ID: Final = "[A-Za-z0-9_-]+"
+"""What an id that a model gives may consist of: it becomes part of a path."""
 
 ARGUMENT: Final = "band_trio.argument"
 """Key under which a field's metadata holds its `Argument`."""
@@ -81,6 +104,12 @@ class Argument:
     """A regular expression for the whole text."""
     low: int | None = None
     high: int | None = None
+    longest: int | None = None
+    """Most characters of a text."""
+    prefix: str = ""
+    """Stripped once from the beginning; a whole number is then a text as well."""
+    one_line: bool = False
+    """Control characters are removed."""
     mentions: bool = False
     """Items may be objects with an id, handle or name."""
     aliases: tuple[str, ...] = ()
@@ -91,19 +120,28 @@ def argument(
     description: str,
     *,
     default: Any = attrs.NOTHING,
-    visible: bool = False,
-    pattern: str | None = None,
-    low: int | None = None,
-    high: int | None = None,
-    mentions: bool = False,
+    kw_only: bool = False,
     aliases: Sequence[str] = (),
+    **limits: Any,
 ) -> Any:
     """Declare an argument of a tool as an attrs field; without *default* it is required.
 
-    Bounds are not part of the schema that a model sees, so *description* should state them.
+    *limits* are the other fields of `Argument`. Bounds are not part of the schema that a model
+    sees, so *description* should state them.
     """
-    spec = Argument(description, visible, pattern, low, high, mentions, tuple(aliases))
-    return attrs.field(default=default, metadata={ARGUMENT: spec})
+    spec = Argument(description, aliases=tuple(aliases), **limits)
+    return attrs.field(default=default, kw_only=kw_only, metadata={ARGUMENT: spec})
+
+
+def need_one_of(instance: object, problem: str, *names: str, blank: bool = True) -> None:
+    """Check that one of the optional arguments *names* is given; whether *blank* text counts.
+
+    Raises:
+        ValueError: none is; the text is *problem*.
+    """
+    missing = (None,) if blank else (None, "")
+    if all(getattr(instance, name) in missing for name in names):
+        raise ValueError(problem)
 
 
 def argument_of(field: attrs.Attribute[Any]) -> Argument:
@@ -112,3 +150,10 @@ def argument_of(field: attrs.Attribute[Any]) -> Argument:
     if isinstance(spec, Argument):
         return spec
     return Argument(str(field.metadata.get("description", "")))
+
+
+def is_pydantic(kind: Any) -> bool:
+    """Tell whether a class is a pydantic model, by its methods: pydantic is never imported."""
+    return isinstance(kind, type) and all(
+        callable(getattr(kind, name, None)) for name in ("model_validate", "model_json_schema")
+    )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 import attrs
+import trio
 
 from band_trio import texts
 from band_trio.errors import (
@@ -21,9 +24,17 @@ from band_trio.tools.catalogue import (
     selected_tool_definitions,
 )
 from band_trio.tools.core import ToolCore
+from band_trio.tools.custom import CustomTool, CustomTools
 from band_trio.tools.definitions import Surface, ToolDefinition
 from band_trio.tools.flights import FlightLostError
-from band_trio.tools.results import explain, serialize_tool_result
+from band_trio.tools.results import (
+    explain,
+    explain_custom,
+    is_failed_tool_output,
+    json_safe_result,
+    serialize_tool_result,
+    tool_result_text,
+)
 from band_trio.tools.schemas import render_schemas
 from band_trio.types import Capability, ToolCallOutcome, ToolFormat, TurnEffect
 
@@ -43,10 +54,11 @@ class Dispatch(ToolCore):
         Without *capabilities* those of the adapter's features count, its filters included; tools
         without features offer the chat tools.
         """
-        if capabilities is not None:
-            return iter_tool_definitions(capabilities=capabilities)
-        if self.features is None:
-            return iter_tool_definitions()
+        if capabilities is not None or self.features is None:
+            opened = frozenset(capabilities or ())
+            if self.is_hub_room:
+                opened |= {Capability.CONTACTS}
+            return iter_tool_definitions(capabilities=opened)
         return list(selected_tool_definitions(self.features, is_hub_room=self.is_hub_room))
 
     @property
@@ -60,12 +72,17 @@ class Dispatch(ToolCore):
         *,
         capabilities: Iterable[Capability] | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the schemas of `tool_definitions` in the format of a provider.
+        """Return the schemas of `tool_definitions`, then of the custom tools, for a provider.
 
         Raises:
             ValueError: *format* is neither `openai` nor `anthropic`.
         """
-        return render_schemas(format, self.tool_definitions(capabilities=capabilities))
+        platform = render_schemas(format, self.tool_definitions(capabilities=capabilities))
+        return platform + self.custom_tools.schemas(format)
+
+    def use_custom_tools(self, tools: CustomTools) -> None:
+        """Offer *tools* in this turn as well; the adapter's part, before its model is asked."""
+        self.custom_tools = tools
 
     def get_openai_tool_schemas(
         self, *, capabilities: Iterable[Capability] | None = None
@@ -101,14 +118,19 @@ class Dispatch(ToolCore):
             RoomExecutionStoppedError: the agent is stopped in this room; the turn is over.
         """
         row = self._callable_tool(name)
-        if row is None:
+        custom = self.custom_tools.find(name) if row is None else None
+        if row is not None:
+            effect, run = row.effect, partial(self._execute, row, args)
+        elif custom is not None:
+            effect, run = custom.effect, partial(self._execute_custom, custom, args)
+        else:
             return _failed(texts.unknown_tool(name))
         if call_id is None:
-            return await self._execute(row, args)
+            return await run()
         try:
-            return await self._calls.run(call_id, lambda: self._execute(row, args))
+            return await self._calls.run(call_id, run)
         except FlightLostError:
-            if row.effect is not TurnEffect.OBSERVE:
+            if effect is not TurnEffect.OBSERVE or custom is not None:
                 return _failed(texts.tool_failed(name, texts.CALL_MAY_HAVE_WORKED))
             self._calls.forget(call_id)  # it changes nothing: the repetition may do it
             return await self.execute_tool_call_structured(name, args, call_id=call_id)
@@ -137,6 +159,29 @@ class Dispatch(ToolCore):
             _log.info("room %s: tool %s failed: %s", self.room_id, row.name, type(exc).__name__)
             return _failed(explain(row.name, exc, self.rest.secrets))
         return ToolCallOutcome(serialize_tool_result(result), ok=True)
+
+    async def _execute_custom(self, tool: CustomTool, args: Any) -> ToolCallOutcome:
+        seconds = self.custom_tools.timeout
+        try:
+            instance = tool.model.read(tool.name, args)
+            self.turn.check_open()
+            _log.debug("room %s: custom tool %s called", self.room_id, tool.name)
+            with trio.move_on_after(math.inf if seconds is None else seconds) as scope:
+                output = await tool.run(instance)
+            if scope.cancelled_caught:
+                return _failed(texts.tool_failed(tool.name, texts.tool_timed_out(seconds or 0)))
+        except InvalidToolArgumentsError as exc:
+            return _failed(str(exc))
+        except RoomExecutionStoppedError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - the application's code: the model is told
+            _log.info("room %s: tool %s failed: %s", self.room_id, tool.name, type(exc).__name__)
+            return _failed(explain_custom(tool.name, exc, self.rest.secrets))
+        if is_failed_tool_output(output):
+            value = json_safe_result(output)
+            return ToolCallOutcome(value, ok=False, error_message=tool_result_text(value))
+        self.turn.record(tool.effect)
+        return ToolCallOutcome(json_safe_result(output), ok=True)
 
 
 def _failed(text: str) -> ToolCallOutcome:

@@ -16,6 +16,8 @@ import attrs
 from band_trio import texts
 from band_trio.errors import API_ERROR_CHARS, BandConnectionError, BandError, OutcomeUnknownError
 from band_trio.hygiene import clip, error_text, redact_credentials, without_controls
+from band_trio.protocol.rest import Page
+from band_trio.protocol.structure import unstructure
 from band_trio.tools.definitions import BandTool
 
 _log: Final = logging.getLogger(__name__)
@@ -56,16 +58,61 @@ def _serialized_object(value: Any) -> Any:
     return value
 
 
+def json_safe_result(value: Any) -> Any:
+    """Return what an unknown function gave back as plain JSON; text for what has no such form."""
+    try:
+        safe = serialize_tool_result(value)
+        json.dumps(safe)
+    except (TypeError, ValueError, RecursionError):
+        return tool_result_text(value)
+    return safe
+
+
+def without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *value* without null fields, at every level; nulls in lists stay."""
+    return {key: _nulls_removed(item) for key, item in value.items() if item is not None}
+
+
+def _nulls_removed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return without_nulls(value)
+    if isinstance(value, list | tuple):
+        return [_nulls_removed(item) for item in value]
+    return value
+
+
+def page_result(page: Page[Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a list as the platform wraps it: `data` and `metadata`, without nulls."""
+    rows = [without_nulls(unstructure(row)) for row in page.items]
+    return {"data": rows, "metadata": without_nulls(metadata)}
+
+
+def cursor_metadata(page: Page[Any], limit: int) -> dict[str, Any]:
+    """Return what leads from one page of a list to the next."""
+    return {
+        "has_more": page.next_cursor is not None,
+        "limit": limit,
+        "next_cursor": page.next_cursor,
+    }
+
+
 def tool_result_text(value: Any, *, limit: int = RESULT_CHARS) -> str:
     """Return a result as the text a model reads, at most *limit* characters, head and tail kept."""
     if not isinstance(value, str):
         try:
-            value = json.dumps(value, ensure_ascii=False, default=str)
+            value = json.dumps(value, ensure_ascii=False, default=_described)
         except (ValueError, RecursionError):
             return "Error: the result of this call cannot be shown, because it contains itself."
         except TypeError:
-            value = str(value)
+            value = _described(value)
     return clip(value, limit, _MARKER)
+
+
+def _described(value: Any) -> str:
+    try:
+        return str(serialize_tool_result(value))
+    except Exception:  # noqa: BLE001 - a broken __str__ must not fail the call that succeeded
+        return f"<{type(value).__name__}>"
 
 
 def is_failed_tool_output(value: Any) -> bool:
@@ -113,3 +160,10 @@ def explain(name: str, exc: Exception, secrets: Iterable[str] = ()) -> str:
         _log.error("the tool %s failed: %s", name, error_text(exc, API_ERROR_CHARS, secrets))
         problem = type(exc).__name__
     return texts.tool_failed(name, problem)
+
+
+def explain_custom(name: str, exc: Exception, secrets: Iterable[str] = ()) -> str:
+    """Word a failed call of a custom tool for the model: class and text of the error, cleaned."""
+    if isinstance(exc, BandConnectionError):
+        return explain(name, exc, secrets)
+    return texts.tool_failed(name, error_text(exc, API_ERROR_CHARS, secrets))

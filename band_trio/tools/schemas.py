@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import MISSING
+from datetime import date, datetime
+from enum import Enum
 from functools import lru_cache
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
 from band_trio.tools.catalogue import TOOL_DEFINITIONS, TOOL_MODELS
-from band_trio.tools.definitions import ToolDefinition, argument_of
+from band_trio.tools.definitions import ToolDefinition, argument_of, is_pydantic
 from band_trio.types import ToolFormat
 
 _BOUNDS: Final = frozenset(
@@ -27,13 +32,15 @@ _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
     int: {"type": "integer"},
     float: {"type": "number"},
     bool: {"type": "boolean"},
+    datetime: {"type": "string", "format": "date-time"},
+    date: {"type": "string", "format": "date"},
     Any: {},
     NoneType: {"type": "null"},
 }
 
 
-def tool_description(model: type) -> str:
-    """Return what the docstring of an argument class says, as one paragraph per paragraph."""
+def tool_description(model: Any) -> str:
+    """Return what the docstring of a class or function says, each paragraph as one line."""
     paragraphs = inspect.cleandoc(model.__doc__ or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
@@ -43,11 +50,16 @@ def model_schema(model: type[attrs.AttrsInstance]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": {}}
     required = []
     for field in attrs.fields(attrs.resolve_types(model)):
-        prop = type_schema(field.type)
+        if not field.init:
+            continue
+        try:
+            prop = type_schema(field.type)
+        except TypeError as exc:
+            raise TypeError(f"{field.name}: {exc}") from None
         if field.default is attrs.NOTHING:
             required.append(field.name)
         elif not isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
-            prop["default"] = field.default
+            prop.update(_default(field.default))
         description = argument_of(field).description
         if description:
             prop["description"] = description
@@ -55,6 +67,15 @@ def model_schema(model: type[attrs.AttrsInstance]) -> dict[str, Any]:
     if required:
         schema["required"] = required
     return schema
+
+
+def _default(value: Any) -> dict[str, Any]:
+    """Return the schema's word for a default; none where JSON cannot express it."""
+    plain = value.value if isinstance(value, Enum) else value
+    try:
+        return {"default": json.loads(json.dumps(plain, allow_nan=False))}
+    except (TypeError, ValueError, RecursionError):
+        return {}
 
 
 def type_schema(kind: Any) -> dict[str, Any]:
@@ -65,18 +86,83 @@ def type_schema(kind: Any) -> dict[str, Any]:
     """
     if kind in _SIMPLE:
         return dict(_SIMPLE[kind])
-    origin = get_origin(kind)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return type_schema(inner[0])
     if origin in (Union, UnionType):
-        return {"anyOf": [type_schema(each) for each in get_args(kind)]}
+        return {"anyOf": [type_schema(each) for each in inner]}
     if origin is Literal:
-        return {"type": "string", "enum": list(get_args(kind))}
-    if origin is list:
-        return {"type": "array", "items": type_schema(get_args(kind)[0])}
+        return _choices(list(inner))
+    if origin is list or kind is list:
+        return {"type": "array", "items": type_schema(inner[0]) if inner else {}}
     if origin is dict or kind is dict:
         return {"type": "object", "additionalProperties": True}
-    if isinstance(kind, type) and attrs.has(kind):
-        return model_schema(kind)
+    if isinstance(kind, type):
+        return _class_schema(kind)
     raise TypeError(f"{kind!r} has no counterpart in JSON Schema")
+
+
+def _class_schema(kind: type) -> dict[str, Any]:
+    if issubclass(kind, Enum):
+        return _choices([member.value for member in kind])
+    if is_pydantic(kind):
+        return pydantic_schema(kind)
+    if attrs.has(kind):
+        return model_schema(kind)
+    if dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind)
+        fields = [each for each in dataclasses.fields(kind) if each.init]
+        optional = [each.default is not MISSING or each.default_factory is not MISSING
+                    for each in fields]  # fmt: skip
+        return {
+            "type": "object",
+            "properties": {each.name: type_schema(hints[each.name]) for each in fields},
+            "required": [f.name for f, free in zip(fields, optional, strict=True) if not free],
+        }
+    raise TypeError(f"{kind!r} has no counterpart in JSON Schema")
+
+
+def _choices(values: list[Any]) -> dict[str, Any]:
+    kinds = {type(value) for value in values}
+    if len(kinds) == 1 and (kind := kinds.pop()) in _SIMPLE:
+        return {**_SIMPLE[kind], "enum": values}
+    return {"enum": values}
+
+
+# --------------------------------------------------------------------------- foreign schemas
+
+
+def pydantic_schema(model: Any) -> dict[str, Any]:
+    """Return the schema of a pydantic model: without titles, its own description and references."""
+    raw = model.model_json_schema()
+    schema: dict[str, Any] = _inlined(raw, raw.get("$defs", {}), ())
+    schema.pop("$defs", None)
+    schema.pop("description", None)
+    return schema
+
+
+def _inlined(value: Any, defs: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
+    """Copy a schema without titles, definitions in place of references to them."""
+    if isinstance(value, list):
+        return [_inlined(item, defs, inside) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    name = str(value.get("$ref", "")).removeprefix("#/$defs/")
+    if name in inside:
+        raise TypeError(f"{name} contains itself, which has no counterpart in a tool's schema")
+    if name in defs:
+        beside = {key: item for key, item in value.items() if key != "$ref"}
+        return _inlined({**defs[name], **beside}, defs, (*inside, name))
+    result: dict[str, Any] = {}
+    for key, item in value.items():
+        if key in _NAMED and isinstance(item, Mapping):
+            named = {} if key == "$defs" else item
+            result[key] = {n: _inlined(each, defs, inside) for n, each in named.items()}
+        elif key in ("enum", "const", "default", "examples"):
+            result[key] = copied(item)
+        elif not (key == "title" and isinstance(item, str)):
+            result[key] = _inlined(item, defs, inside)
+    return result
 
 
 # --------------------------------------------------------------------------- sanitising
@@ -136,10 +222,19 @@ def render_schemas(format: str, rows: Iterable[ToolDefinition]) -> list[dict[str
     Raises:
         ValueError: *format* is neither `openai` nor `anthropic`.
     """
-    if format not in get_args(ToolFormat):
-        raise ValueError(f"format must be 'openai' or 'anthropic', not {format!r}")
+    known_format(format)
     rendered: list[dict[str, Any]] = [copied(_rendered(format, row)) for row in rows]
     return rendered
+
+
+def known_format(format: str) -> None:  # noqa: A002 - the public word
+    """Check the name of a provider's format.
+
+    Raises:
+        ValueError: *format* is neither `openai` nor `anthropic`.
+    """
+    if format not in get_args(ToolFormat):
+        raise ValueError(f"format must be 'openai' or 'anthropic', not {format!r}")
 
 
 @lru_cache(maxsize=256)
