@@ -61,7 +61,7 @@ class HistoryWalk:
         """Go on from where the last load ended, or from the beginning if that is too far on."""
         if self._trigger is not None and self._trigger.id == trigger.id:
             return
-        if any(row.id == trigger.id or _place(row) >= _place(trigger) for row in self._newest):
+        if any(row.id == trigger.id or not _before(row, trigger) for row in self._newest):
             self._restart()
         self._trigger, self._result = trigger, None
         self._earlier = deque(self._newest, maxlen=self.size)
@@ -82,6 +82,11 @@ class HistoryWalk:
             if _place(row) < _place(trigger):
                 self._earlier.append(row)
         return False
+
+
+def _before(row: ChatMessage, trigger: ChatMessage) -> bool:
+    """Tell whether a row is older for sure; of one instant, the list alone knows."""
+    return _place(row)[0] < _place(trigger)[0]
 
 
 def _place(row: ChatMessage) -> tuple[datetime, str]:

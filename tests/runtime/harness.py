@@ -167,7 +167,9 @@ class Stage:
         """Run an agent in the background; leaving stops it and keeps its report."""
         agent = self.agent(session, **options)
 
-        async def run(*, task_status: trio.TaskStatus[Agent] = trio.TASK_STATUS_IGNORED) -> None:
+        async def run(  # noqa: ASYNC128 - the agent calls it
+            *, task_status: trio.TaskStatus[Agent] = trio.TASK_STATUS_IGNORED
+        ) -> None:
             self.reports.append(await agent.run(task_status=task_status))
 
         async with trio.open_nursery() as nursery:

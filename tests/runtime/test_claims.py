@@ -96,7 +96,8 @@ async def test_g09_a_refused_message_is_asked_for_again_in_a_new_epoch(
             message = await here.say(room, "not yet")
             await trio.sleep(50)
             here.band.cut(here.account)
-            await here.settled(message)
+            with trio.fail_after(30):
+                await here.settled(message)
         assert [answer for _, answer in claims(here)] == ["refused", "claimed"]
 
 
@@ -305,6 +306,7 @@ async def nothing(here: Stage, room: str) -> None:
 
 
 async def not_accepted(call: Call) -> None:
+    await trio.lowlevel.checkpoint()
     raise InputNotAccepted("busy")
 
 
@@ -313,6 +315,7 @@ async def silent(call: Call) -> None:
 
 
 async def group(call: Call) -> None:
+    await trio.lowlevel.checkpoint()
     raise BaseExceptionGroup("several", [ValueError("a"), KeyError("b")])
 
 
@@ -367,7 +370,7 @@ async def test_g10_a_claim_that_is_ended_at_any_step_gets_one_record(
         async with trio.open_nursery() as nursery:
             agent = here.agent(QUIET)
 
-            async def run(task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
+            async def run(task_status: Any = trio.TASK_STATUS_IGNORED) -> None:  # noqa: ASYNC128 - agent.run calls it
                 try:
                     await agent.run(task_status=task_status)
                 except BandSupersededError:

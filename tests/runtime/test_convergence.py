@@ -118,6 +118,50 @@ async def test_g29_an_incomplete_listing_takes_nobody_out(
             assert set(here.adapter.cleaned) == set(rooms[:10])
 
 
+async def test_g29_a_listing_that_never_holds_together_takes_nobody_out_and_lets_newcomers_in(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        rooms = [await here.room() for _ in range(3)]
+        async with here.running(QUIET) as agent:
+            await trio.sleep(5)
+            quiet = unheard(here)
+            new = await here.room()
+            body = (
+                b'{"data": [{"id": "%s"}], "metadata": {"page": 1, "total_pages": 1, '
+                b'"total_count": 4}}' % new.encode()
+            )
+            odd = here.band.faults.odd_answer(body, route="chats", times=None)
+            here.band.cut(here.account)
+            await trio.sleep(100)
+            assert served(here, agent) == {*rooms, new}
+            odd.lift()
+            await here.band.user.remove(rooms[0], here.account)
+            here.band.cut(here.account)
+            await trio.sleep(100)
+            quiet.lift()
+            assert served(here, agent) == {*rooms[1:], new}
+
+
+@pytest.mark.parametrize("times", [0, 1, 9])
+async def test_g29_the_listing_is_read_until_it_succeeds_whatever_else_asks_for_it(
+    times: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    """`agent_rooms` is not joined again, and no room is lost: only the new epoch asks."""
+    async with stage() as here:
+        kept = await here.room()
+        async with here.running(QUIET) as agent:
+            await trio.sleep(5)
+            quiet = unheard(here)
+            here.band.faults.ignore_join(f"agent_rooms:{here.account.id}", times=None)
+            here.band.faults.refuse(404, route="chats", times=times)
+            here.band.cut(here.account)
+            new = await here.room()
+            await trio.sleep(300)
+            quiet.lift()
+            assert served(here, agent) == {kept, new}
+
+
 async def test_g29_a_push_is_newer_than_the_listing_that_is_being_read(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

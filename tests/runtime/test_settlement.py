@@ -12,12 +12,14 @@ import trio
 import trio.testing
 
 from band_trio import SessionConfig
-from band_trio.trace import Marked, Posted, Recorded
+from band_trio.runtime.activity import WorkingIndicator
+from band_trio.trace import Marked, Posted, Recorded, RoomServed
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
 from tests.runtime.views import (
     claims,
     fail,
     hang,
+    lasting,
     marks,
     payload,
     push_again,
@@ -297,6 +299,33 @@ async def test_g13_a_stop_of_the_agent_lets_a_mark_in_flight_finish(
             await here.band.until(lambda: bool(here.seen(Recorded)))
         assert here.band.state(message, here.account) == "processed"
         assert here.reports[0].graceful
+
+
+async def test_g13_g14_a_room_that_breaks_does_not_cut_off_a_mark_or_run_it_again(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task beside the mark fails and cancels the whole room."""
+
+    async def break_down(self: WorkingIndicator, working: bool) -> None:
+        await trio.sleep(2)
+        raise RuntimeError("a bug")
+
+    async with stage(lasting(1)) as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            await trio.sleep(1)
+            monkeypatch.setattr(WorkingIndicator, "_send_one", break_down)
+            here.band.faults.delay(4, route="processed")
+            message = await here.say(room, "m0")
+            await here.band.until(lambda: bool(here.seen(Recorded)))
+            monkeypatch.undo()
+            await here.settled(message)
+            await here.settled(await here.say(room, "m1"))
+
+        assert [e.result for e in here.seen(Marked) if e.message_id == message] == ["accepted"]
+        assert len(sent(here, "processed", message)) == 1
+        assert starts(here).count(message) == 1
+        assert len(here.seen(RoomServed)) == 2  # it did break
 
 
 # --------------------------------------------------------------------------- never run again

@@ -80,4 +80,5 @@ async def hang(call: Call) -> None:
 
 async def fail(call: Call) -> None:
     """Fail the turn."""
+    await trio.lowlevel.checkpoint()
     raise ValueError("no")

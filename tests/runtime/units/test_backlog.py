@@ -105,6 +105,7 @@ class Kit:
 async def test_g19_g23_g34_what_is_work_and_what_may_run(
     message: ChatMessage, work: bool, actionable: bool, runnable: bool
 ) -> None:
+    await trio.lowlevel.checkpoint()
     kit = Kit()
     assert kit.backlog.is_for_us(message) is work
     assert kit.backlog.is_actionable(message) is actionable
@@ -115,6 +116,7 @@ async def test_g19_g23_g34_what_is_work_and_what_may_run(
 
 
 async def test_g21_what_is_known_does_not_run(autojump_clock: trio.abc.Clock) -> None:
+    await trio.lowlevel.checkpoint()
     kit = Kit()
     for fate in (Fate.PROCESSED, Fate.FAILED):
         kit.ends(row(fate.value), fate)
@@ -128,6 +130,7 @@ async def test_g21_what_is_known_does_not_run(autojump_clock: trio.abc.Clock) ->
 
 
 async def test_a_room_with_too_many_unconfirmed_records_runs_nothing() -> None:
+    await trio.lowlevel.checkpoint()
     kit = Kit()
     kit.box.ids.add("a")
     assert kit.backlog.is_runnable(row("m"))
@@ -274,6 +277,7 @@ async def test_a_message_that_is_not_accepted_waits_without_limit(
 
 
 async def test_g49_a_stopped_message_is_the_one_to_resume() -> None:
+    await trio.lowlevel.checkpoint()
     message, ended, claimed = row("m"), Kit(), Kit()
     ended.ends(message, Fate.RELEASED, "stop")
     claimed.claim(message, ClaimResult.STOPPED)
@@ -301,6 +305,7 @@ async def test_counts_of_one_held_message_are_not_those_of_the_next(
 
 
 async def test_g34_a_message_whose_budget_was_used_up_before_is_given_up_in_silence() -> None:
+    await trio.lowlevel.checkpoint()
     kit = Kit()
     record = Record("room", "m", Fate.FAILED, error="given up before")
     end = CycleEnd(ClaimOutcome(ClaimResult.CLAIMED, 4), record, given_up_before=True)

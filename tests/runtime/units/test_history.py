@@ -132,7 +132,8 @@ def walks(draw: st.DrawFn) -> tuple[list[ChatMessage], list[ChatMessage]]:
     for gap in gaps:
         now += gap
         times.append(now)
-    everything = [row(f"m{n:03}", at) for n, at in enumerate(times)]
+    names = draw(st.permutations(range(len(times))))  # ids say nothing about the order
+    everything = [row(f"m{n:03}", at) for n, at in zip(names, times, strict=True)]
     gone = draw(st.sets(st.sampled_from(range(len(everything))), max_size=5))
     listed = [each for n, each in enumerate(everything) if n not in gone]
     triggers = draw(st.lists(st.sampled_from(everything), min_size=1, max_size=5))

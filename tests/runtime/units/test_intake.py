@@ -89,6 +89,7 @@ def test_a_due_time_is_told_until_a_read_has_looked_for_it() -> None:
 
 
 async def test_hints_come_out_in_order_and_each_once() -> None:
+    await trio.lowlevel.checkpoint()
     door = intake()
     for name in "abc":
         door.offer(row(name))
@@ -98,6 +99,7 @@ async def test_hints_come_out_in_order_and_each_once() -> None:
 
 
 async def test_g30_a_hint_too_many_is_dropped_and_the_list_is_read_instead() -> None:
+    await trio.lowlevel.checkpoint()
     door = intake(capacity=2)
     door.clear()
     door.offer(row("a"))
@@ -109,6 +111,7 @@ async def test_g30_a_hint_too_many_is_dropped_and_the_list_is_read_instead() -> 
 
 
 async def test_g31_marking_often_is_marking_once_and_the_stronger_cause_stays() -> None:
+    await trio.lowlevel.checkpoint()
     door = intake()
     assert door.clear() is Dirty.SPECULATIVE  # a fresh room reads
     door.mark(Dirty.CAUSED)
@@ -125,6 +128,7 @@ async def test_a_pass_notes_when_it_began(autojump_clock: trio.abc.Clock) -> Non
 
 
 async def test_dropping_hints_tells_whether_there_was_one() -> None:
+    await trio.lowlevel.checkpoint()
     door = intake()
     assert not door.drop_hints()
     door.offer(row("a"))
@@ -133,6 +137,7 @@ async def test_dropping_hints_tells_whether_there_was_one() -> None:
 
 
 async def test_a_hint_follows_the_watermark_or_asks_for_a_read() -> None:
+    await trio.lowlevel.checkpoint()
     door = intake()
     assert not door.follows(row("any", 5))  # no watermark yet: nothing is known to be contiguous
     door.done(row("m", 5), Known.RECENT)
@@ -143,6 +148,7 @@ async def test_a_hint_follows_the_watermark_or_asks_for_a_read() -> None:
 
 
 async def test_the_watermark_never_falls() -> None:
+    await trio.lowlevel.checkpoint()
     door = intake()
     for at in (5, 3, None, 4):
         door.done(row(f"m{at}", at), Known.RECENT)
@@ -151,6 +157,7 @@ async def test_the_watermark_never_falls() -> None:
 
 
 async def test_stale_hints_make_way_and_those_that_may_run_stay_in_order() -> None:
+    await trio.lowlevel.checkpoint()
     door = intake(capacity=5)
     for name, at in [("old", 1), ("new", 9), ("undated", None), ("newer", 10), ("oldest", 0)]:
         door.offer(row(name, at))

@@ -131,6 +131,7 @@ def test_g79_the_text_of_a_failure_is_masked_and_short() -> None:
 
 
 async def test_a_claim_in_flight_is_left_to_its_answer_by_controls_only() -> None:
+    await trio.lowlevel.checkpoint()
     for kind in End:
         ended = turn()
         ended.end(kind)
@@ -142,6 +143,7 @@ async def test_a_claim_in_flight_is_left_to_its_answer_by_controls_only() -> Non
 
 
 async def test_a_turn_that_nobody_ended_may_start_after_its_claim() -> None:
+    await trio.lowlevel.checkpoint()
     assert turn().claimed()
 
 

@@ -13,6 +13,7 @@ from band_trio.runtime.resync import ResyncBucket
 async def test_g32_a_burst_goes_at_once_and_the_rest_at_the_rate(
     autojump_clock: trio.abc.Clock,
 ) -> None:
+    await trio.lowlevel.checkpoint()
     bucket, now = ResyncBucket(rate=10, burst=3), trio.current_time()
     waits = [round(bucket.reserve() - now, 6) for _ in range(6)]
     assert waits == [0, 0, 0, 0.1, 0.2, 0.3]
