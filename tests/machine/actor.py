@@ -56,7 +56,7 @@ class Seen:
                 f"{what} #{self.number}. {self.run}", mentions=[self.msg.sender_id]
             )
         except MessagePostError as exc:
-            if exc.code != OUTCOME_UNKNOWN:
+            if exc.kind != OUTCOME_UNKNOWN:
                 raise
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
-import httpx
+import httpx  # noqa: ASYNC127 - what the agent's transport is made of
 import trio
 import trio.abc
 
@@ -65,7 +65,6 @@ class Process:
     stop_at: float | None = None
     """When the grace of a stop is over."""
     report: ShutdownReport | None = None
-    error: BaseException | None = None
     ended: trio.Event = attrs.field(factory=trio.Event)
     on_start: Callable[[str], Iterable[str]] = lambda _message_id: ()
     """Looks at the platform when a handler starts; yields what is wrong."""
@@ -108,10 +107,7 @@ class Process:
         try:
             with self.scope:
                 self.report = await self.agent.run(task_status=self)
-        except BaseException as exc:
-            if isinstance(exc, trio.Cancelled):
-                raise
-            self.error = exc
+        except Exception as exc:  # noqa: BLE001 - judged, and reported with the other problems
             self._judge(exc)
         finally:
             self.ended.set()

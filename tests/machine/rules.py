@@ -214,7 +214,7 @@ class WithRequestFaults(AgentMachine):
     def break_requests(self, route: str, fault: str, times: int, skip: int) -> None:
         """Break the next requests of a route."""
         self.world.context_faults |= route == "context"
-        self.world.event_faults |= route == "post_event"
+        self.world.lies |= route == "failed" and fault in ("404", "409")
         self.world.activity_faults |= route == "activity"
         process = self.world.process
         if route == "context" and process is not None:
@@ -322,7 +322,7 @@ class WithControls(AgentMachine):
     def signal(self, mode: Mode, room: int | None, gap: int | None) -> None:
         """Push a signal that is new, for a room or for all."""
         target = None if room is None else self.room_of(room)
-        signal = (mode, target, f"signal {len(self.world.signals)}")
+        signal: tuple[Mode, int | None, str] = (mode, target, f"signal {len(self.world.signals)}")
         self.world.signals.append(signal)
         self.act(partial(self.world.signal, *signal), gap)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.rules import (
     WithControls,
@@ -40,19 +41,13 @@ class EndsMachine(WithEnds, WithRequestFaults, WithControls, WithSocketFaults):
     """Stops, crashes and restarts in the middle of everything."""
 
 
-class TestDelivery(DeliveryMachine.TestCase):  # type: ignore[misc]
-    """g04 g05 g06 g09 g10 g11 g12 g14 g15 g16 g18 g19 g20 g21 g23 g25 g26 g28 g76."""
-
-    settings = SETTINGS
+def test_g04_g05_g06_g09_g14_g15_g16_g19_g20_g21_g23_g25_g26_g28_g63_g76_delivery() -> None:
+    run_state_machine_as_test(DeliveryMachine, settings=SETTINGS)
 
 
-class TestControl(ControlMachine.TestCase):  # type: ignore[misc]
-    """g01 g02 g10 g17 g24 g29 g40 g41 g42 g49 g50 g54 g55 g67."""
-
-    settings = SETTINGS
+def test_g01_g02_g10_g11_g12_g17_g29_g40_g41_g42_g49_g50_g54_g55_g67_g70_controls() -> None:
+    run_state_machine_as_test(ControlMachine, settings=SETTINGS)
 
 
-class TestEnds(EndsMachine.TestCase):  # type: ignore[misc]
-    """g34 g35 g36 g37 g51 g52 g53 g56 g57 g63 g64 g69 g71."""
-
-    settings = SETTINGS
+def test_g34_g35_g36_g37_g51_g52_g53_g56_g64_g69_g71_g77_ends() -> None:
+    run_state_machine_as_test(EndsMachine, settings=SETTINGS)
