@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
+import pytest
 import trio
 import trio.abc
 import trio.testing
@@ -16,6 +17,9 @@ from band_trio.localband.memory import UPGRADE_SECONDS
 from band_trio.localband.records import RequestRecord
 from band_trio.runtime.instance_lock import instance_lock
 from tests.runtime.harness import Behaviour, Scripted, Stage, reply, stage
+
+OVERHEAD = 2.0
+"""`stop_overhead_seconds` by default: what an end without grace may take."""
 
 WRITES = frozenset({"processing", "processed", "failed", "post_message", "post_event"})
 """Routes that change something on the platform."""
@@ -184,6 +188,26 @@ def raises(error: BaseException) -> Callable[[], Awaitable[None]]:
         raise error
 
     return fail
+
+
+async def stopped(here: LifeStage, agent: Agent, grace: float) -> ShutdownReport:
+    """Run the agent until *grace* after a stop that comes at 10 s; check the time that it took."""
+    reports: list[ShutdownReport] = []
+
+    async def run() -> None:
+        reports.append(await agent.run())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await trio.sleep(10)
+        began = trio.current_time()
+        agent.stop(grace=grace)
+    took = trio.current_time() - began
+    assert took <= grace + OVERHEAD
+    assert reports[0].duration == pytest.approx(took)
+    here.band.faults.clear()
+    await here.assert_nothing_left()
+    return reports[0]
 
 
 # ------------------------------------------------------------------ striking at a step

@@ -1,23 +1,19 @@
-"""Stopping: by one deadline, nothing new, an honest report, and everything served again."""
+"""Stopping: by one deadline, nothing new, and everything served again."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 import trio
 import trio.lowlevel
 import trio.testing
 
-from band_trio import Agent, SessionConfig, ShutdownReport
+from band_trio import SessionConfig, ShutdownReport
 from band_trio.errors import TurnClosedError
 from band_trio.localband.records import SocketRecord
 from band_trio.trace import (
     Claimed,
-    CleanedUp,
     Ended,
     EpochBegan,
-    Marked,
     Read,
     Recorded,
     RoomServed,
@@ -26,17 +22,11 @@ from band_trio.trace import (
 )
 from tests.runtime.harness import Behaviour, Call, reply
 from tests.runtime.lifecycle_kit import (
-    LifeStage,
-    by_caller,
-    by_stop,
+    OVERHEAD,
     lasting,
     life,
-    raises,
-    run_and_strike,
+    stopped,
 )
-
-OVERHEAD = 2.0
-"""`stop_overhead_seconds`."""
 
 
 async def hang(call: Call) -> None:
@@ -49,26 +39,6 @@ def working(seconds: float) -> Behaviour:
         await reply(call)
 
     return work
-
-
-async def stopped(here: LifeStage, agent: Agent, grace: float) -> ShutdownReport:
-    """Run the agent until *grace* after a stop that comes at 10 s; check the time that it took."""
-    reports: list[ShutdownReport] = []
-
-    async def run() -> None:
-        reports.append(await agent.run())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(run)
-        await trio.sleep(10)
-        began = trio.current_time()
-        agent.stop(grace=grace)
-    took = trio.current_time() - began
-    assert took <= grace + OVERHEAD
-    assert reports[0].duration == pytest.approx(took)
-    here.band.faults.clear()
-    await here.assert_nothing_left()
-    return reports[0]
 
 
 # ------------------------------------------------------------------ the deadline
@@ -372,228 +342,6 @@ async def test_g52_a_claimed_message_that_has_not_started_is_released(
         assert [event.kind for event in here.seen(Recorded)] == ["released:shutdown"]
         assert here.band.attempts(message, here.account) == ["processing"]
         assert reports[0].graceful, "no turn was cancelled"
-
-
-# ------------------------------------------------------------------ the report
-
-
-async def test_g53_a_mark_that_is_not_confirmed_is_no_graceful_end(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with life() as here:
-        here.band.faults.refuse(503, route="processed", times=None)
-        message = await here.say(await here.room(), "m")
-        report = await stopped(here, here.agent(), grace=3)
-        assert (report.settles_pending, report.graceful) == (1, False)
-        assert report.turns_cancelled == 0
-        # The next run finds it and runs it again: work done but not marked.
-        async with here.running():
-            await here.settled(message)
-
-
-async def test_g53_a_mark_that_is_confirmed_in_the_grace_is_a_graceful_end(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with life() as here:
-        fault = here.band.faults.refuse(503, route="processed", times=None)
-        message = await here.say(await here.room(), "m")
-        agent = here.agent()
-        reports = []
-
-        async def run() -> None:
-            reports.append(await agent.run())
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(run)
-            await trio.sleep(5)
-            agent.stop(grace=30)
-            await trio.sleep(5)
-            assert not reports, "the outbox keeps trying"
-            fault.lift()
-        assert reports[0].graceful
-        assert here.band.state(message, here.account) == "processed"
-        assert here.seen(Marked)[-1].result == "accepted"
-        assert reports[0].duration < 20.0, "and no longer"
-
-
-async def test_g53_a_handler_that_cannot_be_ended_is_named_and_waited_for(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with life() as here:
-        room = await here.room()
-
-        async def stubborn(call: Call) -> None:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 100):
-                await trio.sleep_forever()
-
-        here.adapter.behaviour = stubborn
-        agent = here.agent()
-        reports: list[ShutdownReport] = []
-
-        async def run() -> None:
-            reports.append(await agent.run())
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(run)
-            message = await here.say(room, "m")
-            await trio.sleep(10)
-            agent.stop(grace=1)
-            await trio.sleep(50)
-            assert not reports, "the lock is held until the last turn has ended"
-        (report,) = reports
-        assert not report.graceful
-        assert (report.turns_cancelled, report.turns_finished) == (1, 0)
-        assert any(room in each for each in report.cleanup_errors)
-        assert here.band.state(message, here.account) == "processing"
-        assert [event.kind for event in here.seen(Recorded)] == ["released:shutdown"]
-        await here.assert_nothing_left()
-
-
-async def test_g53_the_trace_says_the_same_as_the_report(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with life(hang) as here:
-        await here.say(await here.room(), "m")
-        report = await stopped(here, here.agent(), grace=0)
-        assert [event.graceful for event in here.seen(ShutDown)] == [report.graceful] == [False]
-
-
-# ------------------------------------------------------------------ hooks
-
-
-@pytest.mark.parametrize("hook", ["on_cleanup", "cleanup_all", "registered"])
-@pytest.mark.parametrize("how", ["raises", "raises a group", "raises BaseException", "hangs"])
-async def test_g56_a_clean_up_that_fails_is_in_the_report_and_nothing_else(
-    hook: str, how: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    class Odd(BaseException):
-        pass
-
-    bodies = {
-        "raises": raises(ValueError("no")),
-        "raises a group": raises(ExceptionGroup("many", [ValueError("a"), KeyError("b")])),
-        "raises BaseException": raises(Odd()),
-        "hangs": trio.sleep_forever,
-    }
-    async with life() as here:
-        rooms = [await here.room(), await here.room()]
-        if hook == "registered":
-            here.adapter.add_cleanup(bodies[how])
-        else:
-            here.noted.hooks[hook] = bodies[how]
-        message = await here.say(rooms[0], "m")
-        report = await stopped(here, here.agent(), grace=0)
-
-        assert report.graceful, "hooks do not count as turns"
-        assert here.band.state(message, here.account) == "processed"
-        assert len(report.cleanup_errors) == (2 if hook == "on_cleanup" else 1)
-        name = "clean-up" if hook == "registered" else hook
-        assert all(name in each for each in report.cleanup_errors)
-        assert sorted(here.adapter.cleaned) == sorted(rooms)
-        assert len(here.seen(CleanedUp)) == 2
-
-
-async def test_g56_hooks_may_still_use_the_platform(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with life() as here:
-        room = await here.room()
-        agent = here.agent()
-        connected: list[bool] = []
-
-        async def look() -> None:
-            await trio.lowlevel.checkpoint()
-            connected.append(agent.is_connected)
-
-        for hook in ("on_cleanup", "cleanup_all"):
-            here.noted.hooks[hook] = look
-        await here.say(room, "m")
-        report = await stopped(here, agent, grace=0)
-        assert connected == [True, True]
-        assert report.cleanup_errors == ()
-
-
-# ------------------------------------------------------------------ cancelled
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strike", [by_caller, by_stop])
-async def test_g46_g10_a_run_that_is_cut_at_any_step_of_a_turn_leaves_nothing_and_loses_nothing(
-    strike: Callable[[Agent, trio.CancelScope], None], autojump_clock: trio.testing.MockClock
-) -> None:
-    """Struck after each scheduler step of start, turn and settlement; then served again."""
-
-    async def handler(call: Call) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.sleep, 0.4)
-            await reply(call)
-
-    async with life(handler) as here:
-        room = await here.room()
-        step = 0
-        while True:
-            step += 4
-            here.trace.clear()
-            message = await here.say(room, f"m{step}")
-
-            def end_later(agent: Agent, message: str = message) -> None:
-                nursery.start_soon(end_when_settled, agent, message)
-
-            async def end_when_settled(agent: Agent, message: str) -> None:
-                await here.settled(message)
-                agent.stop(grace=0)
-
-            async with trio.open_nursery() as nursery:
-                outcome = await run_and_strike(here.agent(), step, strike, when_up=end_later)
-                nursery.cancel_scope.cancel()
-            await here.assert_nothing_left()
-            assert outcome.seconds <= OVERHEAD
-            claims = [e.message_id for e in here.seen(Claimed) if e.answer == "claimed"]
-            records = [e.message_id for e in here.seen(Recorded)]
-            assert records == claims, "guarantee 10: one record for each claim"
-            kinds = {event.kind for event in here.seen(Recorded)}
-            assert kinds <= {"processed", "released:shutdown"}
-            if not outcome.struck:
-                break
-            async with here.running():
-                await here.settled(message)
-            assert set(here.band.attempts(message, here.account)) == {"success"}
-        assert step > 120, "the sweep saw the start, the turn and its settlement"
-        assert not here.adapter.overlapped
-
-
-async def test_g46_cancelling_run_is_a_stop_without_grace_and_goes_on_as_a_cancellation(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with life(hang) as here:
-        room = await here.room()
-        message = await here.say(room, "m")
-        with trio.move_on_after(5) as scope:
-            await here.agent().run()
-        assert scope.cancelled_caught
-        assert [event.kind for event in here.seen(Recorded)] == ["released:shutdown"]
-        assert here.adapter.cleaned == [room]
-        assert "cleaned" in here.noted.notes
-        assert here.band.state(message, here.account) == "processing"
-        await here.assert_nothing_left()
-
-
-async def test_g46_a_second_cancellation_does_not_cut_the_end_short(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with life() as here:
-        room = await here.room()
-        here.noted.hooks["on_cleanup"] = lasting(1)
-        agent = here.agent()
-        began = trio.current_time()
-        with trio.move_on_after(5), trio.move_on_after(4.5):
-            await agent.run()
-        assert trio.current_time() - began == 5.5
-        (shut_down,) = here.seen(ShutDown)
-        assert shut_down.graceful
-        assert [event.room_id for event in here.seen(CleanedUp)] == [room]
-        assert "cleaned" in here.noted.notes
-        await here.assert_nothing_left()
 
 
 async def test_g52_a_stop_between_reconnects_reads_nothing_more(
