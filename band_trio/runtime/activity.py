@@ -17,6 +17,7 @@ import trio
 from band_trio.config import SessionConfig
 from band_trio.errors import BandError
 from band_trio.link.rest import RestClient
+from band_trio.runtime.control import RoomControl
 from band_trio.trace import ActivityReported, Tracer
 
 _log: Final = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class WorkingIndicator:
     _rest: RestClient
     _session: SessionConfig
     _tracer: Tracer
+    _control: RoomControl
     _on_stopped: Callable[[], None]
     """Told when the platform answers `false` to `true`: the agent is stopped in this room."""
     _waiting: deque[bool] = attrs.field(factory=deque, init=False)
@@ -87,6 +89,7 @@ class WorkingIndicator:
 
     async def _send_one(self, working: bool) -> None:
         within = self._session.working_request_timeout_seconds
+        plays = self._control.plays
         try:
             answer = await self._rest.report_activity(self._room_id, working, within=within)
         except BandError as exc:
@@ -95,7 +98,7 @@ class WorkingIndicator:
             if answer.ok:
                 self._failing = False
                 shown = answer.data.get("working") if isinstance(answer.data, dict) else None
-                if working and shown is False:
+                if working and shown is False and plays == self._control.plays:
                     self._on_stopped()
             else:
                 self._log_failure(str(answer.status))

@@ -19,6 +19,8 @@ class RoomControl:
     stopped: bool = False
     revision: int = 0
     """Rises with each control; answers to older questions are thrown away."""
+    plays: int = 0
+    """Rises with each play: an answer that says "stopped" from before one is out of date."""
     _seen: dict[str, None] = attrs.field(factory=dict, init=False)
 
     def first_time(self, correlation_id: str) -> bool:
@@ -37,6 +39,7 @@ class RoomControl:
             self.stopped = True
         elif mode == "play":
             self.stopped = False
+            self.plays += 1
 
 
 @attrs.define(eq=False)

@@ -87,7 +87,7 @@ class ExecutionContext:
             room_id, services, self._intake, self._backlog, self._control, self._run, self._is_free
         )
         self._indicator = WorkingIndicator(
-            room_id, services.rest, session, tracer, self.observe_stop
+            room_id, services.rest, session, tracer, self._control, self.observe_stop
         )
         self._interrupts = InterruptHooks(room_id, services)
         self._chat_controls = ChatControls(
@@ -326,14 +326,14 @@ class ExecutionContext:
             self._intake.mark(Dirty.CAUSED)
             return
         turn = self._open_turn(message)
-        self._turn, revision = turn, self._control.revision
+        self._turn, plays = turn, self._control.plays
         try:
             end = await self._cycle.run(turn)
         finally:
             self._tally(turn)
         if self._ending is None or end.record is not None:
             self._backlog.after(message, end)
-        self._note_platform_state(end, revision)
+        self._note_platform_state(end, plays)
 
     def _open_turn(self, message: ChatMessage) -> ActiveTurn:
         hub = is_contact_hub_turn(sender_type=message.sender_type, sender_id=message.sender_id)
@@ -358,11 +358,11 @@ class ExecutionContext:
         else:
             lifecycle.turns_finished += 1
 
-    def _note_platform_state(self, end: CycleEnd, revision: int) -> None:
-        """Act on what answers said, unless a control that came meanwhile is newer."""
+    def _note_platform_state(self, end: CycleEnd, plays: int) -> None:
+        """Act on what answers said, unless a play that came meanwhile is newer."""
         released = end.record is not None and end.record.reason == End.STOP
         if released or end.claim.result is ClaimResult.STOPPED:
-            if revision == self._control.revision:
+            if plays == self._control.plays:
                 self.observe_stop()
         elif end.claim.result is ClaimResult.DENIED:
             self._services.check_key()

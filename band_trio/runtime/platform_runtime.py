@@ -221,6 +221,7 @@ class PlatformRuntime:
             config.room_filter,
         )
         outbox.on_stopped = presence.observe_stop
+        outbox.plays_of = presence.plays
         outbox.on_final = presence.settled
         outbox.on_denied = check_key
         self._presence = presence

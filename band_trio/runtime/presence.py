@@ -139,6 +139,11 @@ class RoomPresence:
         for room_id in [*self._memberships, *self._arrivals]:
             self.control(room_id, mode, correlation_id)
 
+    def plays(self, room_id: str) -> int:
+        """Return a number that rises with each play of a room."""
+        membership = self._memberships.get(room_id)
+        return membership.control.plays if membership is not None else 0
+
     def observe_stop(self, room_id: str) -> None:
         """An answer said that the agent is stopped in a room."""
         if (room := self.room(room_id)) is not None:

@@ -137,6 +137,8 @@ class Outbox:
     _try_seconds: float
     on_stopped: Callable[[str], None] = attrs.field(default=lambda _room: None)
     """Told when an answer says that the agent is stopped in a room."""
+    plays_of: Callable[[str], int] = attrs.field(default=lambda _room: 0)
+    """Rises with each play of a room: "stopped" from before one is out of date."""
     on_final: Callable[[str], None] = attrs.field(default=lambda _room: None)
     """Told when a mark that its room did not wait for has become final."""
     on_denied: Callable[[], None] = attrs.field(default=lambda: None)
@@ -239,6 +241,7 @@ class Outbox:
     async def _try(self, entry: Entry, bound: AbstractContextManager[trio.CancelScope]) -> None:
         record = entry.record
         entry.tries += 1
+        plays = self.plays_of(record.room_id)
         result, why = MarkResult.UNCONFIRMED, "no answer in time"
         with bound:
             try:
@@ -247,7 +250,7 @@ class Outbox:
                 why = type(exc).__name__
             else:
                 result, why = mark_result(answer), str(answer.status)
-                self._note(entry, answer, result)
+                self._note(entry, answer, result, plays)
         self._tracer(Marked(record.room_id, record.message_id, record.kind, result.value))
         if result.final:
             self._close(entry, result)
@@ -277,10 +280,11 @@ class Outbox:
         text = record.plain_error if entry.plain else record.error
         return await self._rest.mark_failed(record.room_id, record.message_id, text, within=within)
 
-    def _note(self, entry: Entry, answer: Answer, result: MarkResult) -> None:
-        if result is MarkResult.STOPPED:
+    def _note(self, entry: Entry, answer: Answer, result: MarkResult, plays: int) -> None:
+        room_id = entry.record.room_id
+        if result is MarkResult.STOPPED and plays == self.plays_of(room_id):
             entry.stopped = True
-            self.on_stopped(entry.record.room_id)
+            self.on_stopped(room_id)
         elif result is MarkResult.BAD_TEXT:
             entry.plain = True
         if answer.status == 401:

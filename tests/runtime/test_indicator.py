@@ -189,6 +189,25 @@ async def test_g71_the_refreshing_has_a_limit_the_turn_has_none(
             ]  # fmt: skip
 
 
+async def test_g72_an_answer_from_before_a_play_does_not_stop_the_room(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(lasting(5)) as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            await trio.sleep(1)
+            here.band.faults.delay(1.5, answer=True, route="activity", skip=1)
+            message = await here.say(room, "m0")
+            await here.adapter.until_running()
+            await trio.sleep(3)
+            here.band.faults.suppress(when=lambda f: f.frame.event == "agent.control", times=1)
+            await here.band.user.stop(room)  # unheard; the refresh at 3.25 s is told of it, late
+            await trio.sleep(1)
+            await here.band.user.play(room)
+            await here.settled(message)
+        assert records(here) == [(message, "processed")]
+
+
 async def test_g71_switched_off_it_says_nothing(autojump_clock: trio.testing.MockClock) -> None:
     async with stage(lasting(10)) as here:
         room = await here.room()

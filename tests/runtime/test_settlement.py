@@ -12,6 +12,7 @@ import trio
 import trio.testing
 
 from band_trio import SessionConfig
+from band_trio.localband.fault_rules import RequestFault
 from band_trio.runtime.activity import WorkingIndicator
 from band_trio.trace import Marked, Posted, Recorded, RoomServed
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
@@ -146,6 +147,27 @@ async def test_g11_a_stopped_room_keeps_its_mark_until_the_play(
 
         assert marks(here) == [("processed", "stopped"), ("processed", "accepted")]
         assert starts(here) == [message]
+
+
+async def test_g11_an_answer_from_before_the_play_neither_stops_the_room_nor_delays_the_mark(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            await trio.sleep(1)
+            here.band.faults.on_request(RequestFault(delay=1, delay_answer=2), route="processed")
+            message = await here.say(room, "m0")
+            await here.band.until(lambda: bool(here.seen(Recorded)))
+            here.band.faults.suppress(when=lambda f: f.frame.event == "agent.control", times=1)
+            await here.band.user.stop(room)  # unheard; the mark is answered 204, late
+            await trio.sleep(2)
+            began = trio.current_time()
+            await here.band.user.play(room)
+            await here.settled(message, await here.say(room, "m1"))
+            assert trio.current_time() - began < 3
+
+        assert marks(here)[:2] == [("processed", "stopped"), ("processed", "accepted")]
 
 
 async def test_g11_an_entry_outlives_its_room(autojump_clock: trio.testing.MockClock) -> None:
