@@ -48,7 +48,7 @@ def model_of_class(tool: str, cls: type) -> ArgumentModel:
         BandConfigError: it is of no kind that is known, or has a field that JSON cannot express.
     """
     if is_pydantic(cls):
-        return _of_pydantic(cls)
+        return _of_pydantic(tool, cls)
     if attrs.has(cls):
         return ArgumentModel(
             _schema(tool, cls), lambda name, args: validate_tool_arguments(name, cls, args), _fields
@@ -120,7 +120,12 @@ def _of_dataclass(tool: str, cls: type) -> ArgumentModel:
     return ArgumentModel(_schema(tool, mirror), read, values)
 
 
-def _of_pydantic(cls: Any) -> ArgumentModel:
+def _of_pydantic(tool: str, cls: Any) -> ArgumentModel:
+    try:
+        schema = pydantic_schema(cls)
+    except Exception as exc:
+        raise BandConfigError(f"custom tool {tool!r}: {exc}") from exc
+
     def read(name: str, args: Any) -> Any:
         try:
             return cls.model_validate(given_object(args, list(cls.model_fields)))
@@ -130,7 +135,7 @@ def _of_pydantic(cls: Any) -> ArgumentModel:
     def values(instance: Any) -> dict[str, Any]:
         return {name: getattr(instance, name) for name in cls.model_fields}
 
-    return ArgumentModel(pydantic_schema(cls), read, values)
+    return ArgumentModel(schema, read, values)
 
 
 def _pydantic_problems(name: str, exc: Exception) -> str:

@@ -53,7 +53,10 @@ class CustomTool:
             call = functools.partial(self.handler, instance)
         if is_async(self.handler):
             return await call()
-        result = await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=_threads())
+        # In a tuple, because a thread must not give back something to await, and this may be it.
+        (result,) = await trio.to_thread.run_sync(
+            lambda: (call(),), abandon_on_cancel=True, limiter=_threads()
+        )
         return await result if inspect.isawaitable(result) else result
 
 

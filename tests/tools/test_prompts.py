@@ -76,6 +76,46 @@ def test_every_tool_of_a_capability_is_explained_in_its_section() -> None:
     )
 
 
+SECTIONS = {
+    Capability.MEMORY: [
+        "`sensory`: type `iconic`, `echoic` or `haptic`", "`episodic`, `semantic` or `procedural`",
+        "`user`, `agent`, `tool` or `guideline`", "long_term, semantic, agent",
+        "long_term, episodic, agent", "long_term, semantic, user", "long_term, procedural, tool",
+        "never a handle", "first person", "`agent` is the usual one",
+        "works only where there is an organization",
+    ],
+    Capability.CONTACTS: ["not sure whether to approve a request, ask"],
+    Capability.FILES: ["lists the files", "shows one", "shares a text file"],
+    Capability.TASKS: ["Before you start work that others share", "Your first status",
+                       "Report your own progress", "leave those of others alone"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("capability", SECTIONS)
+def test_each_section_makes_its_points(capability: Capability) -> None:
+    features = AdapterFeatures(capabilities=frozenset([capability]))
+    text = prompts.render_system_prompt(features=features, include_base_instructions=False)
+
+    for phrase in SECTIONS[capability]:
+        assert phrase in text
+    assert text.count("\n## ") == 1
+
+
+def test_the_whole_prompt_is_as_it_was_reviewed() -> None:
+    """A change of the text is a change of behaviour: it shows here, and in the diff of the file."""
+    every = AdapterFeatures(capabilities=frozenset(Capability))
+    text = prompts.render_system_prompt("Scribe", "a note taker", "Be brief.", features=every)
+    roles = "\n\n---\n\n".join(map(prompts.get_role_prompt, prompts.get_available_roles()))
+    snapshot = Path(__file__).with_name("system_prompt.md").read_text(encoding="utf-8")
+
+    assert "\n\n---\n\n".join([text, prompts.HUB_ROOM_INSTRUCTIONS, roles]) + "\n" == snapshot
+
+
+def test_the_hub_room_is_explained() -> None:
+    for phrase in ("approve or reject", "request id", "Do not involve", "as a thought"):
+        assert phrase in prompts.HUB_ROOM_INSTRUCTIONS
+
+
 def test_the_prompt_is_the_same_every_time() -> None:
     assert prompts.render_system_prompt() == prompts.render_system_prompt(template="other")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.catalogue import (
     TOOL_DEFINITIONS,
     TOOL_MODELS,
@@ -19,7 +21,7 @@ from band_trio.tools.catalogue import (
     turn_effect,
     withheld_tool_names,
 )
-from band_trio.tools.definitions import BandTool, argument_of
+from band_trio.tools.definitions import HUMAN_TOOL_NAMES, BandTool, argument_of
 from band_trio.tools.schemas import (
     get_tool_description,
     get_tool_docstring_with_args,
@@ -40,6 +42,46 @@ def test_the_chat_tools_are_complete_and_in_order() -> None:
     assert chat == list(BandTool)[:8]
     assert [row.name for row in iter_tool_definitions()] == chat
     assert len(BandTool) == 28
+
+
+def test_the_catalogue_is_complete() -> None:
+    def names(*, category: ToolCategory) -> list[str]:
+        return [row.name for row in ROWS if row.category is category]
+
+    read_only = {r.name for r in ROWS if r.effect is TurnEffect.OBSERVE} - {"band_send_event"}
+    sizes = [len(names(category=category)) for category in ToolCategory]
+
+    assert [row.name for row in ROWS] == list(BandTool) == list(TOOL_MODELS)
+    assert sizes == [8, 5, 5, 3, 7]
+    assert len(read_only) == 12
+    assert sum(row.room_bound for row in ROWS) == 16
+    assert {r.name for r in ROWS if r.effect is TurnEffect.REPLY} == {
+        "band_send_message",
+        "band_send_room_file",
+    }
+    assert {r.name for r in ROWS if r.effect is TurnEffect.DECLINE} == {"band_no_reply"}
+    assert len(HUMAN_TOOL_NAMES) == 28
+    assert not HUMAN_TOOL_NAMES & set(BandTool)
+
+
+@pytest.mark.parametrize("capability", Capability)
+def test_each_capability_opens_its_category(capability: Capability) -> None:
+    offered = {row.category for row in iter_tool_definitions(capabilities=[capability])}
+
+    assert offered == {ToolCategory.CHAT, ToolCategory(capability.value)}
+    assert {get_band_tool_category(n) for n in withheld_tool_names([capability])} == set(
+        ToolCategory
+    ) - offered
+
+
+def test_every_argument_is_a_keyword_of_its_method() -> None:
+    for row in ROWS:
+        parameters = inspect.signature(getattr(AgentTools, row.method_name)).parameters
+        for field in attrs.fields(row.input_model):
+            assert field.name in parameters, f"{row.name}.{field.name}"
+            default = parameters[field.name].default
+            if field.default is not attrs.NOTHING:
+                assert default == field.default, f"{row.name}.{field.name}"
 
 
 def test_member_names_follow_from_the_tool_names() -> None:
