@@ -1,0 +1,1 @@
+"""A long run over real sockets, with kills."""
