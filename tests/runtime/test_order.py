@@ -104,7 +104,7 @@ async def test_g04_g05_a_backlog_of_many_pages_runs_in_order_behind_what_cannot_
         room = await here.room()
         here.band.world.drifting_cursors = drifting
         say_to_itself(here, room)
-        messages = [await here.say(room, f"m{n}") for n in range(250)]
+        messages = [await here.say(room, f"m{n}") for n in range(130)]
         async with here.running(SessionConfig(enable_context_hydration=False)):
             await here.settled(*messages)
         assert starts(here) == messages
@@ -314,14 +314,14 @@ async def test_g06_c07_a_hint_in_the_tick_of_the_poll_is_neither_lost_nor_double
         async with here.running(quiet):
             await here.settled(await here.say(room, "first"))
             messages = []
-            for n in range(100):
+            for n in range(40):
                 await read_once_more(here, room)
                 # The next poll is due in exactly the idle time; the push arrives in that tick.
                 await trio.sleep(10)
                 messages.append(await here.say(room, f"m{n}"))
                 await here.settled(messages[-1])
             assert starts(here)[1:] == messages
-            assert [answer for _, answer in claims(here)] == ["claimed"] * 101
+            assert [answer for _, answer in claims(here)] == ["claimed"] * 41
 
 
 async def read_once_more(here: Stage, room: str) -> None:
@@ -349,7 +349,7 @@ async def test_g21_copies_of_a_push_cause_one_turn(
         assert [m for m, _ in claims(here)][1:] == messages
 
 
-@pytest.mark.parametrize("later", [1, 127, 300])
+@pytest.mark.parametrize("later", [1, 140])
 async def test_g19_g21_an_old_copy_is_not_claimed_however_many_came_after_it(
     later: int, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -421,7 +421,7 @@ async def test_g21_stale_copies_together_cause_one_read(
             old = [await here.say(room, f"old{n}") for n in range(40)]
             copies = [payload(here, message) for message in old]
             await here.settled(*old)
-            await here.settled(*[await here.say(room, f"m{n}") for n in range(200)])
+            await here.settled(*[await here.say(room, f"m{n}") for n in range(140)])
             await trio.sleep(5)
             before = len(reads(here, room))
             here.band.faults.delay(1, route="next", times=None)  # all arrive during one read
@@ -429,7 +429,7 @@ async def test_g21_stale_copies_together_cause_one_read(
                 push_again(here, room, copy)
             await trio.sleep(20)
             assert reads(here, room)[before:] == ["next", "next"]
-        assert len(claims(here)) == 241
+        assert len(claims(here)) == 181
 
 
 async def test_g19_g21_messages_of_one_instant_are_told_apart_by_their_ids(
@@ -442,14 +442,14 @@ async def test_g19_g21_messages_of_one_instant_are_told_apart_by_their_ids(
             await here.settled(await here.say(room, "first"))
             stamp = here.band.world.stamp()
             monkeypatch.setattr(World, "stamp", lambda _: stamp)
-            messages = [await here.say(room, f"m{n}") for n in range(200)]
+            messages = [await here.say(room, f"m{n}") for n in range(140)]
             copies = [payload(here, message) for message in messages]
             await here.settled(*messages)
             for copy in copies[::-1]:
                 push_again(here, room, copy)
             await trio.sleep(5)
         assert starts(here)[1:] == messages
-        assert len(claims(here)) == 201
+        assert len(claims(here)) == 141
 
 
 # --------------------------------------------------------------------------- our own messages
