@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 GRACE_SECONDS: Final = 2.0
 """How long a cancelled asyncio task may take to clean up before it is abandoned."""
-STOP_SECONDS: Final = 3.0
+STOP_SECONDS: Final = 1.0
 """How long the loop may take to stop before its thread is abandoned."""
 SELF_CANCELLED: Final = "cancelled"
 """Code of the error for a task that ended cancelled although nobody here cancelled it."""

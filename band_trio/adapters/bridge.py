@@ -1,0 +1,254 @@
+"""`AsyncioAdapter`: agents made with frameworks that only run on asyncio."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, ClassVar, Final, Generic, TypeVar, Unpack, cast
+
+import attrs
+import trio
+
+from band_trio.adapters.asyncio_host import (
+    GRACE_SECONDS,
+    STOP_SECONDS,
+    AsyncioHost,
+    open_asyncio_host,
+)
+from band_trio.adapters.base import SimpleAdapter
+from band_trio.adapters.bridged import BridgedTurn
+from band_trio.adapters.options import CLOSE_SECONDS, BaseAdapterConfig
+from band_trio.converters.transcript import TranscriptConverter
+from band_trio.errors import (
+    BandConfigError,
+    InputNotAccepted,
+    ProviderRunError,
+    RoomExecutionStoppedError,
+)
+from band_trio.hygiene import leaf_errors
+from band_trio.prompts import render_system_prompt
+from band_trio.tools.custom_shape import CustomToolDef
+from band_trio.tools.failures import generic_provider_failure
+from band_trio.tools.relay import relay_reply
+from band_trio.types import (
+    SYNTHETIC_SENDER_TYPE,
+    AgentToolsProtocol,
+    Capability,
+    Emit,
+    FeatureKwargs,
+    HistoryConverter,
+    PlatformMessage,
+)
+
+_log: Final = logging.getLogger(__name__)
+
+H = TypeVar("H")
+
+Handler = Callable[[BridgedTurn[H]], Awaitable[str | None]]
+"""Handles a turn on asyncio; may return the model's last text."""
+Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
+
+
+def _seconds(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 3600:
+        raise BandConfigError(f"{attribute.name} must be seconds from 0, not {value!r}.")
+
+
+@attrs.frozen(kw_only=True)
+class AsyncioAdapterConfig(BaseAdapterConfig):
+    """Options of the `AsyncioAdapter`.
+
+    Raises:
+        BandConfigError: a value is out of range.
+    """
+
+    provider: str = "asyncio"
+    """Who is named when the room is told about a failure; the framework's name."""
+    system_prompt: str | None = None
+    """Replaces the whole prompt that is rendered otherwise."""
+    custom_section: str = ""
+    """The developer's own instructions, at the end of the rendered prompt."""
+    include_base_instructions: bool = True
+    """Whether the prompt explains how a room works."""
+    relay_final_text: bool = False
+    """Whether the text that the handler returns is posted to who wrote, if the turn said nothing."""
+    cancel_seconds: float = attrs.field(default=GRACE_SECONDS, validator=_seconds)
+    """How long the framework may clean up when a turn is cancelled, before it is abandoned."""
+    stop_seconds: float = attrs.field(default=STOP_SECONDS, validator=_seconds)
+    """How long the loop may take to stop, before its thread is abandoned."""
+
+
+class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
+    """An agent whose framework runs on asyncio: in one loop, in one worker thread.
+
+    ```python
+    async def answer(turn: BridgedTurn[str]) -> str:
+        agent = make_agent(turn.system_prompt, tools=[t.as_function() for t in turn.tools])
+        return await agent.run(turn.history + turn.prompt)
+
+    adapter = AsyncioAdapter(handler=answer)
+    ```
+
+    Give a *handler*, or write `handle` in a subclass. Either runs on asyncio, once per message;
+    turns of several rooms run concurrently on the loop. Its tools come back into the turn. When
+    the turn is cancelled, the handler's task is too. *lifespan* makes what lives as long as the
+    agent; it is entered and left on the loop, in one task. Without *history_converter* the history
+    is a transcript, one text.
+    """
+
+    SUPPORTED_EMIT: ClassVar[frozenset[Emit]] = Emit.TOOL_CALLS | Emit.USAGE
+    SUPPORTED_CAPABILITIES: ClassVar[frozenset[Capability]] = frozenset(Capability)
+
+    def __init__(
+        self,
+        config: AsyncioAdapterConfig | None = None,
+        *,
+        handler: Handler[H] | None = None,
+        lifespan: Lifespan | None = None,
+        history_converter: HistoryConverter[H] | None = None,
+        additional_tools: Sequence[CustomToolDef] = (),
+        tool_timeout: float | None = None,
+        **features: Unpack[FeatureKwargs],
+    ) -> None:
+        """Take the parts; custom tools run in trio, for the framework's own use its way.
+
+        Raises:
+            BandConfigError: there is neither a handler nor a `handle`.
+        """
+        if handler is None and type(self).handle is AsyncioAdapter.handle:
+            raise BandConfigError(f"{type(self).__name__} needs a handler.")
+        converter = history_converter or cast("HistoryConverter[H]", TranscriptConverter())
+        super().__init__(
+            history_converter=converter,
+            additional_tools=additional_tools,
+            tool_timeout=tool_timeout,
+            **features,
+        )
+        self.config = config or AsyncioAdapterConfig()
+        self._handler = handler
+        self._lifespan = lifespan
+        self._host: AsyncioHost | None = None
+        self._state: Any = None
+
+    # ----------------------------------------------------------------- on asyncio, to override
+
+    async def handle(self, turn: BridgedTurn[H]) -> str | None:
+        """Handle one message; runs on asyncio. The last text of the model may be returned.
+
+        An exception fails the message; `InputNotAccepted` keeps it for later.
+        """
+        if self._handler is None:
+            raise NotImplementedError
+        return await self._handler(turn)
+
+    def lifespan(self) -> AbstractAsyncContextManager[Any]:
+        """Make what lives as long as the agent; used on asyncio. It yields `BridgedTurn.state`."""
+        return self._lifespan() if self._lifespan is not None else nullcontext()
+
+    # ----------------------------------------------------------------- on trio
+
+    @property
+    def host(self) -> AsyncioHost:
+        """The loop, for subclasses that have more to do there, for example in `on_cleanup`.
+
+        Raises:
+            RuntimeError: the adapter is not open.
+        """
+        if self._host is None:
+            raise RuntimeError(
+                f"{type(self).__name__} is not open: run its `serve`, as an agent does."
+            )
+        return self._host
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the loop, and hold `lifespan` open on it."""
+
+        async def opened(state: Any) -> None:
+            self._host, self._state = host, state
+            task_status.started()
+            await trio.sleep_forever()
+
+        async with open_asyncio_host(stop_seconds=self.config.stop_seconds) as host:
+            call = host.begin()
+            try:
+                await call.run(_hold, self.lifespan, call.hop(opened), grace=CLOSE_SECONDS)
+            finally:
+                self._host = self._state = None
+
+    async def on_message(
+        self,
+        msg: PlatformMessage,
+        tools: AgentToolsProtocol,
+        history: H,
+        participants_msg: str | None,
+        contacts_msg: str | None,
+        *,
+        is_session_bootstrap: bool,
+        room_id: str,
+    ) -> None:
+        """Have the framework handle *msg*."""
+        call = self.host.begin()
+        turn = BridgedTurn(
+            msg=msg,
+            room_id=room_id,
+            history=history,
+            is_session_bootstrap=is_session_bootstrap,
+            participants_msg=participants_msg,
+            contacts_msg=contacts_msg,
+            system_prompt=self._system(tools),
+            state=self._state,
+            call=call,
+            tools=tools,
+            emit=self.features.emit,
+        )
+        try:
+            text = await call.run(_handle, self.handle, turn, grace=self.config.cancel_seconds)
+        except Exception as exc:
+            await self._report(exc, tools)  # noqa: ASYNC120 - a cancellation decides the turn
+            raise
+        finally:
+            await self.emit_usage(tools, turn.usage)  # noqa: ASYNC102 - skipped when cancelled
+        if self.config.relay_final_text and text and msg.sender_type != SYNTHETIC_SENDER_TYPE:
+            await relay_reply(tools, text, [msg.sender_id])
+
+    async def _report(self, exc: Exception, tools: AgentToolsProtocol) -> None:
+        """Tell the room of a failure: a fixed text and the class of *exc*."""
+        if any(
+            isinstance(e, InputNotAccepted | RoomExecutionStoppedError) for e in leaf_errors(exc)
+        ):
+            return  # no failures: the runtime knows what to do about them
+        provider = self.config.provider
+        _log.warning("room %s: %s failed: %s", tools.room_id, provider, type(exc).__name__)
+        failure = generic_provider_failure(provider, exc)
+        if isinstance(exc, ProviderRunError):
+            failure = attrs.evolve(failure, code=exc.code)
+        await tools.send_failure(failure)
+
+    def _system(self, tools: AgentToolsProtocol) -> str:
+        if self.config.system_prompt is not None:
+            return self.config.system_prompt
+        features = self.features
+        if tools.is_hub_room:
+            capabilities = features.capabilities | {Capability.CONTACTS}
+            features = attrs.evolve(features, capabilities=capabilities)
+        return render_system_prompt(
+            self.agent_name or "Agent",
+            self.agent_description,
+            self.config.custom_section,
+            include_base_instructions=self.config.include_base_instructions,
+            features=features,
+        )
+
+
+# --------------------------------------------------------------------------- on asyncio
+
+
+async def _hold(lifespan: Lifespan, opened: Callable[[Any], Awaitable[None]]) -> None:
+    async with lifespan() as state:
+        await opened(state)  # until the adapter closes
+
+
+async def _handle(handle: Handler[H], turn: BridgedTurn[H]) -> str | None:
+    turn.enter()
+    return await handle(turn)

@@ -1,0 +1,215 @@
+"""What an asyncio framework is given of a turn: texts, and the room's tools as its own functions.
+
+Everything here is used on the asyncio loop. Tools run in trio, in a nursery of the turn, so that
+limits, effects, events and cancellation are those of a native turn.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from itertools import count
+from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, Union
+
+import attrs
+
+from band_trio.adapters.asyncio_host import HostCall
+from band_trio.errors import TurnClosedError
+from band_trio.prompts import with_system_updates
+from band_trio.tools.narration import narrate_call, narrate_result, output_text
+from band_trio.types import (
+    AgentToolsProtocol,
+    Emit,
+    PlatformMessage,
+    ToolCallOutcome,
+    TurnUsage,
+)
+
+H = TypeVar("H")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_turn: Final[contextvars.ContextVar[BridgedTurn[Any] | None]] = contextvars.ContextVar(
+    "band_trio_turn", default=None
+)
+
+
+def current_turn() -> BridgedTurn[Any]:
+    """Return the turn that the running asyncio code belongs to.
+
+    For framework objects that all rooms share, such as tools that are made once.
+
+    Raises:
+        TurnClosedError: it runs outside a turn.
+    """
+    turn = _turn.get()
+    if turn is None:
+        raise TurnClosedError("There is no turn here: this code was not started by one.")
+    return turn
+
+
+@attrs.frozen(eq=False)
+class BridgedTool:
+    """A tool of the room for an asyncio framework: `await tool(content=…, mentions=[…])`.
+
+    Frameworks that take a JSON Schema get `name`, `description` and `parameters`; those that read
+    signatures get `as_function`.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments."""
+    _run: Callable[[str, Any, str | None], Coroutine[Any, Any, ToolCallOutcome]]
+
+    async def __call__(self, /, **arguments: Any) -> str:
+        """Run the tool and return the text that a model reads, also where it failed.
+
+        Raises:
+            TurnClosedError: the turn is over.
+            RoomExecutionStoppedError: the agent is stopped in this room.
+        """
+        return output_text((await self.call(arguments)).value)
+
+    async def call(self, arguments: Any, *, call_id: str | None = None) -> ToolCallOutcome:
+        """Run the tool with a model's *arguments*, an object or its JSON text.
+
+        With *call_id* a repeated call does not run again: it gets the outcome of the first.
+        """
+        return await self._run(self.name, arguments, call_id)
+
+    def as_function(self) -> Callable[..., Coroutine[Any, Any, str]]:
+        """Return the tool as a plain async function with name, docstring and annotations."""
+
+        async def function(**arguments: Any) -> str:
+            return await self(**arguments)
+
+        properties: Mapping[str, Any] = self.parameters.get("properties", {})
+        required = set(self.parameters.get("required", ()))
+        parameters = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=_annotation(schema),
+                default=inspect.Parameter.empty if name in required else schema.get("default"),
+            )
+            for name, schema in properties.items()
+        ]
+        signature = inspect.Signature(parameters, return_annotation=str)
+        function.__name__ = function.__qualname__ = self.name
+        function.__doc__ = _docstring(self.description, properties)
+        function.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": str}
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        return function
+
+
+_JSON_TYPES: Final[dict[str, Any]] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "object": dict[str, Any],
+    "null": None,
+}
+
+
+def _annotation(schema: Mapping[str, Any]) -> Any:
+    """Return the Python type of a JSON Schema, as far as frameworks read it."""
+    if schema.get("enum"):
+        return Literal[tuple(schema["enum"])]
+    if "anyOf" in schema:
+        return Union[tuple(_annotation(each) for each in schema["anyOf"])]  # noqa: UP007 - dynamic
+    if schema.get("type") == "array":
+        return list[_annotation(schema.get("items", {}))]  # type: ignore[misc]
+    return _JSON_TYPES.get(str(schema.get("type")), Any)
+
+
+def _docstring(description: str, properties: Mapping[str, Any]) -> str:
+    lines = [description]
+    if properties:
+        lines += ["", "Args:"]
+        lines += [f"    {name}: {each.get('description', '')}" for name, each in properties.items()]
+    return "\n".join(lines)
+
+
+@attrs.define(eq=False, kw_only=True)
+class BridgedTurn(Generic[H]):
+    """One message, and what is needed to handle it, on the asyncio side."""
+
+    msg: PlatformMessage
+    room_id: str
+    history: H
+    """What was said before, where `is_session_bootstrap`; later it is empty."""
+    is_session_bootstrap: bool
+    """No turn of this room was completed yet, as far as this process knows."""
+    participants_msg: str | None
+    contacts_msg: str | None
+    system_prompt: str
+    state: Any = None
+    """What the adapter's `lifespan` has yielded."""
+    usage: TurnUsage = attrs.field(factory=TurnUsage)
+    """Tokens used; set it or add to it, and it is posted where the adapter emits usage."""
+    _call: HostCall = attrs.field(repr=False)
+    _tools: AgentToolsProtocol = attrs.field(repr=False)
+    _emit: frozenset[Emit] = attrs.field(repr=False)
+    _numbers: count[int] = attrs.field(factory=lambda: count(1), init=False, repr=False)
+    tools: tuple[BridgedTool, ...] = attrs.field(init=False, repr=False)
+    """The tools that may be offered to the model here: the platform's and custom ones."""
+
+    def __attrs_post_init__(self) -> None:
+        run = self._call.hop(self._run_tool)
+        self.tools = tuple(
+            BridgedTool(each["name"], each["description"], each["input_schema"], run)
+            for each in self._tools.get_tool_schemas("anthropic")
+        )
+
+    @property
+    def prompt(self) -> str:
+        """The message as a model reads it: who says it, news about the room before it."""
+        return with_system_updates(
+            self.msg.format_for_llm(), self.participants_msg, self.contacts_msg
+        )
+
+    @property
+    def replied(self) -> bool:
+        """Whether something was said in this turn, or declined to be said."""
+        return self._tools.turn.replied
+
+    def tool(self, name: str) -> BridgedTool:
+        """Return the tool *name*.
+
+        Raises:
+            KeyError: there is none, or it is withheld here.
+        """
+        for each in self.tools:
+            if each.name == name:
+                return each
+        raise KeyError(name)
+
+    def hop(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+        """Return a trio function as an asyncio function; see `HostCall.hop`."""
+        return self._call.hop(fn)
+
+    async def settle(self) -> None:
+        """Declare the turn complete although nothing was said."""
+
+        async def settle() -> None:  # noqa: ASYNC124 - what crosses over is async
+            self._tools.turn.settle()
+
+        await self._call.hop(settle)()
+
+    def enter(self) -> None:
+        """Make this the `current_turn` of the running task and of what it begins."""
+        _turn.set(self)
+
+    async def _run_tool(self, name: str, arguments: Any, call_id: str | None) -> ToolCallOutcome:
+        """Run a tool as a native turn does, events around it included; on trio."""
+        tools, narrating = self._tools, Emit.TOOL_CALLS in self._emit
+        shown_id = call_id or f"call_{self.msg.id}_{next(self._numbers)}"
+        if narrating:
+            await narrate_call(tools, name, arguments, shown_id)
+        outcome = await tools.execute_tool_call_structured(name, arguments, call_id=call_id)
+        if narrating:
+            await narrate_result(tools, name, outcome.value, shown_id, is_error=not outcome.ok)
+        return outcome
