@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import trio
 
     from band_trio.link.rest import RestClient
-    from band_trio.tools.custom import CustomTools
+    from band_trio.tools.custom import CustomToolDef, CustomTools
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -139,6 +139,13 @@ class FeatureKwargs(TypedDict, total=False):
     include_tools: Iterable[str] | None
     exclude_tools: Iterable[str] | None
     include_categories: Iterable[ToolCategory | str] | None
+
+
+class AdapterKwargs(FeatureKwargs, total=False):
+    """What an adapter passes on to `SimpleAdapter`: features, and the application's own tools."""
+
+    additional_tools: Sequence[CustomToolDef]
+    tool_timeout: float | None
 
 
 # --------------------------------------------------------------------------- messages

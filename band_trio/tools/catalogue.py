@@ -19,6 +19,7 @@ from band_trio.tools import file_inputs as files
 from band_trio.tools import memory_inputs as memories
 from band_trio.tools import task_inputs as tasks
 from band_trio.tools.definitions import BandTool, Surface, ToolDefinition
+from band_trio.tools.spellings import OLD_SEND_MESSAGE
 from band_trio.types import AdapterFeatures, Capability, ToolCategory, TurnEffect
 
 T = TypeVar("T")
@@ -110,7 +111,7 @@ def get_band_tool_category(name: str) -> ToolCategory | None:
 
 def turn_effect(name: str, *, custom_effects: dict[str, TurnEffect] | None = None) -> TurnEffect:
     """Return what a successful call of *name* means; platform names first, unknown = observe."""
-    row = TOOL_DEFINITIONS.get(name)
+    row = TOOL_DEFINITIONS.get(BandTool.SEND_MESSAGE if name == OLD_SEND_MESSAGE else name)
     if row is not None:
         return row.effect
     return (custom_effects or {}).get(name, TurnEffect.OBSERVE)

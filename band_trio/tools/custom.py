@@ -14,9 +14,10 @@ import attrs
 from band_trio.errors import BandConfigError
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.custom_shape import CustomTool, CustomToolDef, read_custom_tool
-from band_trio.tools.definitions import HUMAN_TOOL_NAMES, MCP_TOOL_PREFIX
+from band_trio.tools.definitions import BAND_MCP_SERVER_NAME, HUMAN_TOOL_NAMES, MCP_TOOL_PREFIX
 from band_trio.tools.results import is_failed_tool_output
 from band_trio.tools.schemas import copied, in_format, known_format
+from band_trio.tools.spellings import OLD_SEND_MESSAGE
 from band_trio.types import TurnEffect, TurnLedger
 
 __all__ = [
@@ -35,8 +36,8 @@ __all__ = [
 
 H = TypeVar("H", bound=Callable[..., Any])
 
-_TAKEN: Final = frozenset(TOOL_DEFINITIONS) | HUMAN_TOOL_NAMES | {"create_agent_chat_message"}
-_PREFIXES: Final = (MCP_TOOL_PREFIX, "band-")
+_TAKEN: Final = frozenset(TOOL_DEFINITIONS) | HUMAN_TOOL_NAMES | {OLD_SEND_MESSAGE}
+_PREFIXES: Final = (MCP_TOOL_PREFIX, f"{BAND_MCP_SERVER_NAME}-")
 
 
 def declares_turn_effect(effect: TurnEffect) -> Callable[[H], H]:

@@ -161,7 +161,7 @@ async def test_c32_every_kind_works(tool: Any, name: str, args: Any, value: Any)
     assert (outcome.ok, outcome.value) == (True, value)
 
 
-async def test_the_schema_of_a_function() -> None:
+def test_the_schema_of_a_function() -> None:
     tools = FakeAgentTools(custom_tools=[search])
     schema = tools.get_tool_schemas("anthropic")[-1]
 
@@ -240,6 +240,7 @@ async def test_annotations_of_many_kinds_are_read_and_repaired() -> None:
         words: list = [],  # type: ignore[type-arg]  # noqa: B006
         names: list[str] | None = None,
     ) -> str:
+        await trio.lowlevel.checkpoint()
         return repr((_day, at, either, point, order.depth, level, words, names))
 
     many.__annotations__.update(

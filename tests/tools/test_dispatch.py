@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import httpx  # noqa: ASYNC127 - the transport of the tests
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from band_trio.errors import BandConfigError, RoomExecutionStoppedError
+from band_trio.testing import FakeAgentTools
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.catalogue import (
+    TOOL_DEFINITIONS,
     checked_categories,
     checked_tool_names,
     filter_tool_schemas,
     selected_tool_definitions,
 )
 from band_trio.tools.definitions import BandTool
-from band_trio.types import AdapterFeatures, Capability, ToolCategory
+from band_trio.tools.results import tool_result_text
+from band_trio.types import AdapterFeatures, Capability, ToolCallOutcome, ToolCategory
 from tests.tools.kit import KEY, ROOM, Platform, open_tools, refusal
 
 SEND: dict[str, Any] = {"content": "hi", "mentions": ["maria"]}
@@ -237,3 +243,38 @@ def test_the_hub_room_is_known() -> None:
 
     assert (hub.is_hub_room, room.is_hub_room) == (True, False)
     assert Capability.CONTACTS not in AdapterFeatures().capabilities
+
+
+def test_the_hub_room_always_offers_contacts() -> None:
+    hub = AgentTools(ROOM, None, hub_room_id=ROOM)  # type: ignore[arg-type]
+    contacts = list(BandTool)[8:13]
+
+    assert [row.name for row in hub.tool_definitions()] == CHAT + contacts
+    asked = hub.tool_definitions(capabilities=[Capability.FILES])
+    assert [row.name for row in asked if row.category is ToolCategory.CONTACTS] == contacts
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+
+
+@given(st.data(), st.sampled_from(list(TOOL_DEFINITIONS.values())))
+def test_c30_any_arguments_of_any_tool_have_an_outcome(data: st.DataObject, row: Any) -> None:
+    names = [field.name for field in attrs.fields(row.input_model)]
+    args = data.draw(_json | st.dictionaries(st.sampled_from([*names, "x"]), _json | _WORDS))
+
+    async def call() -> ToolCallOutcome:
+        tools = FakeAgentTools(peers=[{"id": "p1"}], tasks=[{"subject": "s"}])
+        return await tools.execute_tool_call_structured(row.name, args)
+
+    outcome = trio.run(call)
+    assert outcome.ok or outcome.value == outcome.error_message
+    assert tool_result_text(outcome.value)
+
+
+_WORDS = st.sampled_from(
+    ["1", "#1", "a", "agent", "long_term", "semantic", "approve", "history", "active", "thought"]
+)

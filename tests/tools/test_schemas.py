@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from typing import Any
+from datetime import date
+from enum import Enum
+from typing import Annotated, Any, Literal
 
 import attrs
 import pytest
@@ -31,6 +33,7 @@ from band_trio.tools.schemas import (
     sanitize_tool_schema,
     type_schema,
 )
+from band_trio.tools.spellings import canonicalize_mcp_tool_name, mcp_tool_names
 from band_trio.types import Capability, ToolCategory, TurnEffect
 
 ROWS = list(TOOL_DEFINITIONS.values())
@@ -257,3 +260,26 @@ def test_categories_and_effects_by_name() -> None:
     assert turn_effect("mine", custom_effects={"mine": TurnEffect.ACT}) is TurnEffect.ACT
     assert turn_effect("mine") is TurnEffect.OBSERVE
     assert not withheld_tool_names(frozenset(Capability)) & set(list(BandTool)[:8])
+
+
+def test_other_spellings_of_names() -> None:
+    own = {"band_get_task", "band_no_reply"}
+
+    assert mcp_tool_names(own) == ["mcp__band__band_get_task", "mcp__band__band_no_reply"]
+    assert canonicalize_mcp_tool_name("band-band_get_task", own) == "band_get_task"
+    assert canonicalize_mcp_tool_name("band-other", own) == "band-other"
+    assert canonicalize_mcp_tool_name("jira-band_get_task", own) == "jira-band_get_task"
+    assert turn_effect("create_agent_chat_message") is TurnEffect.REPLY
+
+
+def test_lists_unions_and_choices_have_schemas() -> None:
+    class Level(Enum):
+        LOW = 1
+        HIGH = 2
+
+    assert type_schema(list) == {"type": "array", "items": {}}
+    assert type_schema(Level) == {"type": "integer", "enum": [1, 2]}
+    assert type_schema(Literal["a", 1]) == {"enum": ["a", 1]}
+    assert type_schema(int | None) == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    assert type_schema(date) == {"type": "string", "format": "date"}
+    assert type_schema(Annotated[str, "words"]) == {"type": "string"}
