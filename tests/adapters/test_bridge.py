@@ -502,5 +502,6 @@ async def test_a_whole_agent_on_a_platform() -> None:
                 )
                 assert sorted(adapter.rooms.values()) == [2, 2, 2]
                 await band.user.remove(rooms[0], account)
-                await band.until(lambda: len(adapter.rooms) == 2 or adapter.rooms == {})
+                while len(adapter.rooms) == 3:  # noqa: ASYNC110 - the other thread's memory
+                    await trio.sleep(0.002)
     assert adapter.rooms == {}
