@@ -167,7 +167,8 @@ class Agent:
     ) -> bool | None:
         context, self._context = self._context, None
         assert context is not None  # entered before it is left
-        return await context.__aexit__(exc_type, exc, traceback)
+        # Leaving stops the agent, whose end is bounded by itself.
+        return await context.__aexit__(exc_type, exc, traceback)  # noqa: ASYNC102
 
     @asynccontextmanager
     async def _running(self) -> AsyncGenerator[Agent]:

@@ -143,7 +143,7 @@ class Drain:
         try:
             answer = await self._ask(ask)
         except BandError as exc:
-            await self._back_off(exc)
+            await self._back_off(exc)  # noqa: ASYNC120 - cancelled, nobody needs the error
             raise _PassAbandoned from None
         self._failures = 0
         self._services.tracer(Read(self._room_id, kind))

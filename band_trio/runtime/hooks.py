@@ -71,7 +71,9 @@ class Hooks:
         try:
             with bound as scope:
                 await self.call(fn, *args)
-        except BaseException as exc:
+        except trio.Cancelled:
+            raise
+        except BaseException as exc:  # noqa: ASYNC103 - the boundary to the application
             if ends_program(exc) or is_cancellation(exc):
                 raise
             _log.warning("%s failed", name, exc_info=exc)

@@ -29,7 +29,7 @@ from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
 from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.health import Health, health_of
-from band_trio.runtime.hooks import Hooks, ends_program, is_cancellation
+from band_trio.runtime.hooks import Hooks, is_cancellation
 from band_trio.runtime.instance_lock import instance_lock
 from band_trio.runtime.lifecycle import ROOMS, Lifecycle, ShutdownReport, StartAborted
 from band_trio.runtime.presence import RoomPresence
@@ -127,6 +127,8 @@ class PlatformRuntime:
                         await self._end_rooms()
         except StartAborted:
             _log.info("stopped while starting")
+        except trio.Cancelled:
+            raise
         except BaseException as exc:
             if is_cancellation(exc):
                 raise
@@ -154,7 +156,9 @@ class PlatformRuntime:
                 yield
             finally:
                 seconds = settings.session.hook_seconds
-                for problem in await port.clean_up(self._hooks, self.lifecycle, seconds):
+                # Each hook has a shield with a deadline of its own.
+                problems = await port.clean_up(self._hooks, self.lifecycle, seconds)  # noqa: ASYNC102
+                for problem in problems:
                     self._problems.note(problem)
                 nursery.cancel_scope.cancel(reason="the adapter has been cleaned up")
 
@@ -254,6 +258,8 @@ class PlatformRuntime:
             await serve(task_status=Status())
             if endless:
                 raise RuntimeError(f"{name} ended by itself")
+        except trio.Cancelled:
+            raise
         except BaseException as exc:
             if is_cancellation(exc) or not up:
                 raise
@@ -286,10 +292,8 @@ class PlatformRuntime:
     async def _until_stopped(self) -> None:
         try:
             await self.lifecycle.wait_stopping()
-        except BaseException as exc:
+        except (KeyboardInterrupt, SystemExit) as exc:
             # Ctrl-C arrives in the main task, which may be this one: an end like any other.
-            if not ends_program(exc):
-                raise
             self.lifecycle.fail(exc)
 
     async def _end_rooms(self) -> None:

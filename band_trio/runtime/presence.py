@@ -361,6 +361,8 @@ class RoomPresence:
             self._services.tracer(RoomServed(membership.room_id))
         try:
             await room.run()
+        except trio.Cancelled:
+            raise
         except BaseException as exc:
             if is_cancellation(exc):
                 raise

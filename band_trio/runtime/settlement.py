@@ -225,7 +225,8 @@ class Outbox:
                 await entry.wake.wait()
             await trio.sleep_until(entry.not_before)
             entry.wake = trio.Event()  # before the try: a nudge during it is not lost
-            await self._try(entry, trio.move_on_after(self._try_seconds))
+            bound = trio.move_on_after(self._try_seconds)  # noqa: ASYNC122 - entered at once
+            await self._try(entry, bound)
             if not self._open(entry):
                 self.on_final(entry.record.room_id)
 

@@ -83,6 +83,8 @@ class ActiveTurn:
             async with trio.open_nursery() as nursery:
                 self.ledger.open_in(nursery)
                 nursery.start_soon(handler, name=f"turn of message {self.message.id}")
+        except trio.Cancelled:
+            raise
         except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
             self._keep(exc)
         finally:
@@ -95,6 +97,8 @@ class ActiveTurn:
         """Run a step before the handler behind the same boundary; None if it failed."""
         try:
             return await step()
+        except trio.Cancelled:
+            raise
         except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
             self._keep(exc)
             return None

@@ -217,7 +217,7 @@ async def test_g16_g12_one_turn_sends_marks_of_one_verdict_only(
         room = await here.room()
 
         @here.adapter.on("bad")
-        async def fail(call: Call) -> None:
+        async def fail(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async
             raise ValueError
 
         async with here.running():
@@ -282,7 +282,7 @@ async def test_g37_a_given_up_message_is_reported_once(
     async with stage() as here:
         room = await here.room()
 
-        async def fail(call: Call) -> None:
+        async def fail(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async
             raise ValueError
 
         here.adapter.behaviour = fail

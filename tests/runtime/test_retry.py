@@ -13,7 +13,7 @@ from tests.runtime.harness import Call, Stage, reply, stage
 THREE = SessionConfig(max_message_retries=3, retry_base_seconds=4, hold_seconds=60)
 
 
-async def fail(call: Call) -> None:
+async def fail(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async
     raise ValueError("no")
 
 

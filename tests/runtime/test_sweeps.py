@@ -105,7 +105,7 @@ async def leave_and_return(here: Stage, room: str) -> None:
     await here.band.user.add(room, here.account)
 
 
-async def cut(here: Stage, room: str) -> None:
+async def cut(here: Stage, room: str) -> None:  # noqa: ASYNC124 - a behaviour is async
     here.band.cut(here.account)
 
 

@@ -21,7 +21,7 @@ class Foreign(BaseException):
     """A framework's own way to unwind."""
 
 
-async def failed_text(here: Stage, message_id: str) -> str:
+async def failed_text(here: Stage, message_id: str) -> str:  # noqa: ASYNC124 - a behaviour is async
     delivery = here.band.world.messages[message_id].deliveries[here.account.id]
     return str(delivery.attempts[-1].error)
 
@@ -32,7 +32,7 @@ async def errors_in(here: Stage, room: str) -> list[dict[str, Any]]:
 
 
 def raising(error: BaseException) -> Any:
-    async def behaviour(call: Call) -> None:
+    async def behaviour(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async
         raise error
 
     return behaviour
@@ -70,7 +70,7 @@ async def test_g43_the_turn_ends_when_its_nursery_has_ended(
     async with stage() as here:
         room = await here.room()
 
-        async def works_on(call: Call) -> None:
+        async def works_on(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async
             async def later() -> None:
                 await trio.sleep(5)
                 await reply(call)
@@ -94,7 +94,7 @@ async def test_g43_an_error_in_the_turns_nursery_fails_the_turn(
         room = await here.room()
 
         async def breaks_beside(call: Call) -> None:
-            async def broken() -> None:
+            async def broken() -> None:  # noqa: ASYNC124 - a behaviour is async
                 raise LookupError("beside")
 
             call.tools.turn.nursery.start_soon(broken)
@@ -238,7 +238,7 @@ async def test_g01_a_handler_that_swallows_its_cancellation_is_interrupted_all_t
                 try:
                     await trio.sleep_forever()
                 except trio.Cancelled:  # noqa: ASYNC103 - the case
-                    continue
+                    continue  # noqa: ASYNC104 - the case
 
         @here.adapter.on("next")
         async def after(call: Call) -> None:
