@@ -1,8 +1,60 @@
-"""Adapters: what turns a message into work. Subclass `SimpleAdapter`, or take one that ships."""
+"""Adapters: what turns a message into work. Subclass `SimpleAdapter`, or take one that ships.
+
+The adapters for models are loaded on first use; each needs the extra of its SDK.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.calls import call_tool
 from band_trio.adapters.echo import EchoAdapter
 from band_trio.adapters.rules import RuleAdapter
 
-__all__ = ["EchoAdapter", "RuleAdapter", "SimpleAdapter", "call_tool"]
+if TYPE_CHECKING:
+    from band_trio.adapters.anthropic import AnthropicAdapter, AnthropicConfig
+    from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
+    from band_trio.adapters.model import ModelAdapter, ModelAdapterConfig
+    from band_trio.adapters.openai import OpenAIAdapter, OpenAIConfig
+    from band_trio.adapters.options import BaseAdapterConfig, ModelConfig
+
+__all__ = [
+    "AnthropicAdapter",
+    "AnthropicConfig",
+    "BaseAdapterConfig",
+    "EchoAdapter",
+    "ModelAdapter",
+    "ModelAdapterConfig",
+    "ModelConfig",
+    "ModelLoopAdapter",
+    "ModelReply",
+    "OpenAIAdapter",
+    "OpenAIConfig",
+    "RuleAdapter",
+    "SimpleAdapter",
+    "ToolRequest",
+    "call_tool",
+]
+
+_LATER: Final = {
+    "AnthropicAdapter": "anthropic",
+    "AnthropicConfig": "anthropic",
+    "BaseAdapterConfig": "options",
+    "ModelAdapter": "model",
+    "ModelAdapterConfig": "model",
+    "ModelConfig": "options",
+    "ModelLoopAdapter": "loop",
+    "ModelReply": "loop",
+    "OpenAIAdapter": "openai",
+    "OpenAIConfig": "openai",
+    "ToolRequest": "loop",
+}
+"""Name → module of this package that is loaded when the name is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

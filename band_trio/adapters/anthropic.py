@@ -21,6 +21,7 @@ from band_trio.converters.anthropic import (
 )
 from band_trio.converters.exchanges import tool_name
 from band_trio.errors import BandConfigError
+from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (
     FeatureKwargs,
     HistoryConverter,
@@ -69,10 +70,18 @@ class AnthropicAdapter(ModelLoopAdapter[AnthropicMessage, AnthropicConfig]):
         *,
         client: AsyncAnthropic | None = None,
         history_converter: HistoryConverter[list[AnthropicMessage]] | None = None,
+        additional_tools: Sequence[CustomToolDef] = (),
+        tool_timeout: float | None = None,
         **features: Unpack[FeatureKwargs],
     ) -> None:
         load_extra("anthropic", "anthropic", "AnthropicAdapter")
-        super().__init__(config, history_converter or AnthropicHistoryConverter(), **features)
+        super().__init__(
+            config,
+            history_converter or AnthropicHistoryConverter(),
+            additional_tools=additional_tools,
+            tool_timeout=tool_timeout,
+            **features,
+        )
         self._client = client
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -17,6 +17,7 @@ from band_trio.adapters.options import ModelConfig
 from band_trio.errors import ProviderRunError
 from band_trio.hygiene import has_visible, without_surrogates
 from band_trio.prompts import render_system_prompt, system_updates
+from band_trio.tools.custom import CustomToolDef
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.failures import AgentFailure, generic_provider_failure
 from band_trio.tools.narration import narrate_call, narrate_result
@@ -89,9 +90,17 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         self,
         config: C,
         history_converter: HistoryConverter[list[M]],
+        *,
+        additional_tools: Sequence[CustomToolDef] = (),
+        tool_timeout: float | None = None,
         **features: Unpack[FeatureKwargs],
     ) -> None:
-        super().__init__(history_converter=history_converter, **features)
+        super().__init__(
+            history_converter=history_converter,
+            additional_tools=additional_tools,
+            tool_timeout=tool_timeout,
+            **features,
+        )
         self.config: C = config
         self.model_selection = config.model
         # One entry for each room that the agent is in; `on_cleanup` removes it.

@@ -18,6 +18,7 @@ from band_trio.converters.pydantic_ai import (
     result_part,
 )
 from band_trio.errors import BandConfigError
+from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (
     FeatureKwargs,
     HistoryConverter,
@@ -67,6 +68,8 @@ class ModelAdapter(ModelLoopAdapter["ModelMessage", ModelAdapterConfig]):
         *,
         model: Model | None = None,
         history_converter: HistoryConverter[list[ModelMessage]] | None = None,
+        additional_tools: Sequence[CustomToolDef] = (),
+        tool_timeout: float | None = None,
         **features: Unpack[FeatureKwargs],
     ) -> None:
         load_extra("pydantic_ai.direct", "pydantic-ai", "ModelAdapter")
@@ -74,7 +77,13 @@ class ModelAdapter(ModelLoopAdapter["ModelMessage", ModelAdapterConfig]):
             if model is None:
                 raise BandConfigError("ModelAdapter needs a config that names a model, or a model.")
             config = ModelAdapterConfig(model=model.model_name)
-        super().__init__(config, history_converter or PydanticAIHistoryConverter(), **features)
+        super().__init__(
+            config,
+            history_converter or PydanticAIHistoryConverter(),
+            additional_tools=additional_tools,
+            tool_timeout=tool_timeout,
+            **features,
+        )
         self._given = model
         self._model: Model | None = None
 

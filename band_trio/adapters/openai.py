@@ -18,6 +18,7 @@ from band_trio.converters.openai import OpenAIHistoryConverter, OpenAIMessage, t
 from band_trio.converters.plain import joined
 from band_trio.errors import BandConfigError, ProviderRunError
 from band_trio.texts import SYSTEM_UPDATE_PREFIX
+from band_trio.tools.custom import CustomToolDef
 from band_trio.tools.results import tool_result_text
 from band_trio.types import (
     FeatureKwargs,
@@ -69,10 +70,18 @@ class OpenAIAdapter(ModelLoopAdapter[OpenAIMessage, OpenAIConfig]):
         *,
         client: AsyncOpenAI | None = None,
         history_converter: HistoryConverter[list[OpenAIMessage]] | None = None,
+        additional_tools: Sequence[CustomToolDef] = (),
+        tool_timeout: float | None = None,
         **features: Unpack[FeatureKwargs],
     ) -> None:
         load_extra("openai", "openai", "OpenAIAdapter")
-        super().__init__(config, history_converter or OpenAIHistoryConverter(), **features)
+        super().__init__(
+            config,
+            history_converter or OpenAIHistoryConverter(),
+            additional_tools=additional_tools,
+            tool_timeout=tool_timeout,
+            **features,
+        )
         self._client = client
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
@@ -177,10 +178,16 @@ def _text(item: Mapping[Any, Any], *, own: bool) -> _Text | None:
         return _Text(None, content)
     names = (item.get("sender_name"), item.get("sender_type"))
     name = next((each for each in names if isinstance(each, str) and each.strip()), "Unknown")
-    label = speaker_label(without_surrogates(name))
+    label = _label(name)
     if label.casefold() == SYSTEM_LABEL.casefold() and item.get("sender_type") != SYSTEM_LABEL:
         label = f"{label} (participant)"
     return _Text(label, content)
+
+
+@lru_cache(maxsize=1024)
+def _label(name: str) -> str:
+    """Return the label of a speaker; the same few names come again and again."""
+    return speaker_label(without_surrogates(name))
 
 
 # --------------------------------------------------------------------------- ordering

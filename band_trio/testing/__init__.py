@@ -1,4 +1,4 @@
-"""For tests of agents: tools in memory, single turns, and an embedded platform.
+"""For tests of agents: tools in memory, single turns, scripted models, an embedded platform.
 
 `open_local_band` needs the extra `local`; it is loaded on first use, everything else works
 without.
@@ -10,6 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from band_trio.testing.fake_records import MessageHold
 from band_trio.testing.fake_tools import FakeAgentTools
+from band_trio.testing.scripted_anthropic import open_scripted_anthropic
+from band_trio.testing.scripted_http import ScriptedServer
+from band_trio.testing.scripted_model import (
+    CutTurn,
+    ErrorTurn,
+    RawTurn,
+    RefusalTurn,
+    ScriptedModel,
+    ScriptOverError,
+    ScriptTurn,
+    SlowTurn,
+    TextTurn,
+    ToolsTurn,
+    ToolTurn,
+)
+from band_trio.testing.scripted_openai import open_scripted_openai
 from band_trio.testing.turns import (
     TurnResult,
     events_of_type,
@@ -27,14 +43,28 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MISSING_REPLY_FAILURE",
+    "CutTurn",
+    "ErrorTurn",
     "FakeAgentTools",
     "MessageHold",
+    "RawTurn",
+    "RefusalTurn",
+    "ScriptOverError",
+    "ScriptTurn",
+    "ScriptedModel",
+    "ScriptedServer",
+    "SlowTurn",
+    "TextTurn",
+    "ToolTurn",
+    "ToolsTurn",
     "TurnResult",
     "events_of_type",
     "failure_reports",
     "feature_kwargs",
     "make_message",
     "open_local_band",
+    "open_scripted_anthropic",
+    "open_scripted_openai",
     "platform_connection_stub",
     "reported_failures",
     "run_turn",

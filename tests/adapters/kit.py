@@ -26,7 +26,10 @@ from band_trio.testing.scripted_openai import open_scripted_openai
 Adapter = ModelLoopAdapter[Any, Any]
 Opener = Callable[[ScriptedModel], AbstractAsyncContextManager[ScriptedServer]]
 
-FEATURES: Final = ("emit", "capabilities", "include_tools", "exclude_tools", "include_categories")
+FEATURES: Final = (
+    "emit", "capabilities", "include_tools", "exclude_tools", "include_categories",
+    "additional_tools", "tool_timeout",
+)  # fmt: skip
 
 
 def _made(

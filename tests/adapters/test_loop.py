@@ -357,6 +357,46 @@ async def test_without_tools_none_are_sent(kind: Kind) -> None:
 
 
 @EACH
+async def test_tools_of_the_application(kind: Kind) -> None:
+    async def stock(item: str) -> dict[str, Any]:
+        """Tell how many pieces are left."""
+        await trio.lowlevel.checkpoint()
+        return {"left": {"bolts": 3}[item]}
+
+    script = [ToolsTurn((ToolTurn("stock", {"item": "bolts"}), ToolTurn("stock", {"item": "x"})))]
+    options = {"additional_tools": [stock], "include_tools": ["band_no_reply"]}
+    async with bench(kind, [*script, NO_REPLY], **options) as b:
+        assert (await b.turn()).record == "processed"
+
+        [(left, _), (problem, _)] = results(b.last)
+        assert json.loads(left) == {"left": 3}
+        assert "Error executing stock" in problem
+        assert "Traceback" not in problem
+        assert len(b.model.requests[0]["tools"]) == 2
+
+
+@EACH
+async def test_a_tool_of_the_application_may_take_only_so_long(kind: Kind) -> None:
+    async def forever() -> None:
+        await trio.sleep_forever()
+
+    options = {"additional_tools": [forever], "tool_timeout": 0.02}
+    async with bench(kind, [ToolTurn("forever"), NO_REPLY], **options) as b:
+        assert (await b.turn()).record == "processed"
+        assert "Error executing forever" in results(b.last)[0][0]
+
+
+@EACH
+async def test_the_contact_hub_gets_its_tools(kind: Kind) -> None:
+    async with bench(kind, [NO_REPLY]) as b:
+        b.tools._hub_room_id = b.tools.room_id
+        await b.turn()
+
+        assert "band_respond_contact_request" in str(b.model.requests[0]["tools"])
+        assert "## Contacts" in _prompts(b.model.requests[0])[0]
+
+
+@EACH
 async def test_all_capabilities_and_both_events_are_supported(kind: Kind) -> None:
     async with bench(kind, capabilities=list(Capability), emit=["tool_calls", "usage"]) as b:
         assert len(b.adapter.features.capabilities) == 4
