@@ -1,0 +1,26 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["band-trio[anthropic]"]
+# ///
+"""An agent on Claude. Needs ANTHROPIC_API_KEY; runs until Ctrl-C.
+
+The model is told how a room works and answers with the room's tools: it sends messages, looks up
+and brings in others, or declines to say anything.
+"""
+
+# expects: in the room, "…" as the answer to "@your-name/claude hello"
+import trio
+
+from band_trio import Agent, Capability
+from band_trio.adapters import AnthropicAdapter, AnthropicConfig
+
+adapter = AnthropicAdapter(
+    AnthropicConfig(
+        model="claude-sonnet-4-5",
+        custom_section="You help with questions about our library. Be brief.",
+    ),
+    capabilities=Capability.MEMORY | Capability.TASKS,  # tools beside those of the chat
+)
+
+# Reads agent_id and api_key of the entry "claude" in agent_config.yaml.
+trio.run(Agent.from_config("claude", adapter=adapter).run)
