@@ -134,8 +134,9 @@ class Backlog:
             return None
         if self._outbox.holds(self._room_id, held.message.id):
             return None
-        waited = trio.current_time() - held.since
-        self.held, self._carried = None, attrs.evolve(held, left=max(0.0, held.left - waited))
+        now = trio.current_time()
+        left = max(0.0, held.left - (now - held.since))
+        self.held, self._carried = None, attrs.evolve(held, since=now, left=left)
         return held.message
 
     def set_aside_late(self) -> bool:
@@ -161,6 +162,8 @@ class Backlog:
         left = self._session.hold_seconds
         if carried is not None and carried.cause is not Cause.NOT_ACCEPTED:
             left = carried.left
+            if cause is Cause.UNCLAIMED:  # waiting for the claim's answer held the room up too
+                left = max(0.0, left - (now - carried.since))
         if cause is Cause.NOT_ACCEPTED:
             left = math.inf
         tries = self._tries(message) + 1

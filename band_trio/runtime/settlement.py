@@ -18,8 +18,13 @@ import trio
 
 from band_trio.backoff import half_jitter
 from band_trio.config import SessionConfig
-from band_trio.errors import BandConnectionError, BandError
-from band_trio.link.api import Answer
+from band_trio.errors import (
+    BandApiError,
+    BandConnectionError,
+    BandError,
+    RoomExecutionStoppedError,
+)
+from band_trio.link.api import Answer, NotSentError
 from band_trio.link.rest import RestClient
 from band_trio.runtime.lifecycle import MARKS, Lifecycle
 from band_trio.trace import Marked, Posted, Tracer
@@ -308,10 +313,12 @@ class Outbox:
         self._quiet.set()
 
     async def _post_report(self, room_id: str, report: Report) -> None:
-        """Tell the room, once: the event is never posted again, whatever the answer was."""
-        outcome = "ok"
+        """Tell the room, once: tried again only while it was definitely not posted."""
+        tries, outcome = 0, "ok"
         try:
-            await self._rest.post_event(room_id, report.content, "error", report.metadata)
+            while (wait := await self._try_report(room_id, report, tries)) is not None:
+                await trio.sleep(wait)
+                tries += 1
         except BandError as exc:
             outcome = type(exc).__name__
             _log.warning("the failure report for room %s was not posted: %s", room_id, exc)
@@ -319,3 +326,22 @@ class Outbox:
             self._reports -= 1
             self._quiet.set()
         self._tracer(Posted(room_id, "error", outcome))
+
+    async def _try_report(self, room_id: str, report: Report, tries: int) -> float | None:
+        """Post once; return how long to wait before the next try, None when it is posted."""
+        session, told = self._session, 0.0
+        try:
+            await self._rest.post_event(room_id, report.content, "error", report.metadata)
+        except NotSentError:
+            pass
+        except RoomExecutionStoppedError:
+            told = self._stopped_wait()
+        except BandApiError as exc:
+            if exc.status != 429:
+                raise
+            told = exc.retry_after or 0.0
+        else:
+            return None
+        return max(
+            told, half_jitter(tries, session.settle_base_seconds, session.settle_cap_seconds)
+        )

@@ -297,3 +297,24 @@ async def test_g37_a_given_up_message_is_reported_once(
         assert [row["message_type"] for row in rows].count("error") == 1
         assert len(here.seen(GivenUp)) == 1
         assert len([e for e in here.seen(Posted) if e.kind == "error"]) == 1
+
+
+async def test_g37_a_report_that_was_never_sent_is_posted_later(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+
+        async def fail(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async
+            raise ValueError
+
+        here.adapter.behaviour = fail
+        async with here.running(rest_call_seconds=10):
+            broken = here.band.faults.unreachable(route="post_event", times=None)
+            await here.say(room, "bad")
+            await trio.sleep(60)
+            broken.lift()
+            await trio.sleep(60)
+
+        rows = await here.band.user.messages(room)
+        assert [row["message_type"] for row in rows].count("error") == 1
