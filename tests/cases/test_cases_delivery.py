@@ -1,0 +1,214 @@
+"""Order, overflow and dying rooms."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+
+import pytest
+import trio
+import trio.testing
+
+from band_trio import SessionConfig
+from band_trio.runtime.execution import ExecutionContext
+from band_trio.runtime.presence import RoomPresence
+from band_trio.trace import Read
+from tests.runtime.harness import Call, Stage, reply, stage
+
+
+@pytest.mark.slow
+async def test_c05_g30_g77_a_burst_overflows_and_takes_nothing_with_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    release = trio.Event()
+
+    async def first_waits(call: Call) -> None:
+        if call.text == "m0":
+            await release.wait()
+        call.tools.turn.settle()
+
+    async with stage(first_waits) as here:
+        busy, stopped = await here.room(), await here.room()
+        async with here.running() as agent:
+            messages = [await here.say(busy, "m0")]
+            await here.adapter.until_running()
+            messages += [await here.say(busy, f"m{n}") for n in range(1, 1500)]
+            await here.band.user.stop(stopped)
+            await trio.sleep(0.1)
+            added = await here.room()
+            here.band.cut(here.account)
+            other = await here.say(added, "elsewhere")
+            kept = await here.say(stopped, "later")
+            await here.settled(other)
+            await trio.sleep(5)
+            assert agent.health().epoch == 2
+            assert agent.health().rooms["stopped"] == 1
+            release.set()
+            await here.settled(messages[-1])
+
+        assert [c.text for c in here.adapter.calls if c.room_id == busy] == [
+            f"m{n}" for n in range(1500)
+        ]
+        assert here.band.state(kept, here.account) != "processed"
+
+
+async def test_c08_g03_g54_g80_a_dying_room_does_not_take_the_dispatcher_along(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def dies_slowly(call: Call) -> None:
+        if call.text == "stay":
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.move_on_after(20, shield=True):
+                    await trio.sleep(10)
+        await reply(call)
+
+    async with stage(dies_slowly) as here:
+        dying, other = await here.room(), await here.room()
+        async with here.running(SessionConfig(room_hints=4)) as agent:
+            await here.say(dying, "stay")
+            await here.adapter.until_running()
+            for n in range(500):
+                await here.say(dying, f"lost {n}")
+            await here.band.user.remove(dying, here.account)
+            began = trio.current_time()
+            message = await here.say(other, "hello")
+            await here.settled(message)
+
+            assert trio.current_time() - began < 1, "another room waited for the dying one"
+            await trio.sleep(30)
+            assert agent.health().epoch == 1
+        assert here.adapter.texts == ["stay", "hello"]
+
+
+@pytest.mark.slow
+async def test_c46_g03_g80_a_slow_handler_never_stops_the_reader(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def slow(call: Call) -> None:
+        if call.text == "slow":
+            await trio.sleep(200)
+        call.tools.turn.settle()
+
+    async with stage(slow) as here:
+        room = await here.room()
+        async with here.running() as agent:
+            messages = [await here.say(room, "slow")]
+            await here.adapter.until_running()
+            messages += [await here.say(room, f"m{n}") for n in range(1000)]
+            await here.settled(messages[-1])
+
+            assert agent.health().epoch == 1, "a heartbeat was taken for lost"
+
+
+async def test_c52_g45_a_room_that_breaks_is_started_again_and_loses_nothing(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        real, broken = ExecutionContext._idle, [True, True]
+
+        async def idle(self: ExecutionContext) -> None:
+            if broken:
+                broken.pop()
+                raise ZeroDivisionError("a bug")
+            await real(self)
+
+        monkeypatch.setattr(ExecutionContext, "_idle", idle)
+        async with here.running() as agent:
+            await trio.sleep(1)
+            await here.settled(await here.say(room, "hello"))
+            assert "broke: ZeroDivisionError" in str(agent.health().problems)
+        assert here.adapter.texts == ["hello"]
+        assert here.adapter.cleaned == [room]
+
+
+@pytest.mark.parametrize("part", ["dispatcher", "presence"])
+async def test_c52_g45_any_other_part_that_breaks_ends_the_run(
+    part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async with stage() as here:
+        room = await here.room()
+        with pytest.raises(ZeroDivisionError):
+            async with here.agent():
+                await trio.sleep(1)
+                if part == "dispatcher":
+                    monkeypatch.setattr("band_trio.protocol.events.parse_event", broken)
+                else:
+                    monkeypatch.setattr(RoomPresence, "_reconcile", broken)
+                await here.say(room, "hello")
+                await here.room()
+                await trio.sleep(60)
+
+
+def objects_of_ours() -> int:
+    """Return how many objects there are whose class is of the runtime or the link."""
+    gc.collect()
+    modules = Counter(str(type(each).__module__) for each in gc.get_objects())
+    ours = ("band_trio.runtime", "band_trio.link", "band_trio.protocol")
+    return sum(n for name, n in modules.items() if name.startswith(ours))
+
+
+@pytest.mark.slow
+async def test_c59_g77_what_is_kept_per_room_goes_with_the_room(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def visit(here: Stage, rooms: int) -> int:
+        """Join, use and leave rooms; return how many objects are left."""
+        for _ in range(rooms):
+            room = await here.room()
+            await here.settled(await here.say(room, "hello"))
+            await here.band.user.delete_room(room)
+            await trio.sleep(1)
+        here.adapter.calls.clear()
+        here.trace.clear()
+        return objects_of_ours()
+
+    async with stage(settle) as here, here.running():
+        before = await visit(here, 10)
+        assert await visit(here, 40) <= before + 2
+
+
+@pytest.mark.slow
+async def test_c59_g77_a_room_of_many_messages_keeps_a_bounded_number(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage(settle) as here, here.running():
+        room = await here.room()
+
+        async def exchange(messages: int) -> int:
+            for _ in range(messages):
+                await here.settled(await here.say(room, "hello"))
+            here.adapter.calls.clear()
+            here.trace.clear()
+            return objects_of_ours()
+
+        before = await exchange(150)
+        assert await exchange(300) <= before + 2
+
+
+async def settle(call: Call) -> None:
+    """Finish without a word."""
+    await trio.lowlevel.checkpoint()
+    call.tools.turn.settle()
+
+
+async def test_c01_g31_after_a_pass_nothing_is_read_before_the_poll(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def fails(call: Call) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ValueError("no")
+
+    async with stage(fails) as here:
+        room = await here.room()
+        config = SessionConfig(idle_resync_seconds=100, idle_resync_max_seconds=200)
+        async with here.running(config):
+            await here.settled(await here.say(room, "bad"), state="failed")
+            await trio.sleep(1000)
+            reads = [e for e in here.seen(Read) if e.room_id == room and e.kind == "next"]
+            assert len(reads) <= 13, "it spins on the message that was given up"
