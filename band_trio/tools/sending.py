@@ -30,6 +30,7 @@ from band_trio.hygiene import (
     has_visible,
     redact_credentials,
     without_controls,
+    without_surrogates_deep,
 )
 from band_trio.protocol import codec
 from band_trio.protocol.rest import (
@@ -320,10 +321,10 @@ def _check_size(content: str, attachment_ids: Sequence[str]) -> None:
 def _checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if metadata is None:
         return None
-    data = dict(metadata)
     try:
+        data: dict[str, Any] = without_surrogates_deep(dict(metadata))
         size = len(codec.dumps(data))
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, RecursionError) as exc:
         raise BandToolError("metadata must be a JSON object.") from exc
     if size > EVENT_METADATA_BYTES:
         raise BandToolError(texts.too_long("metadata", size, EVENT_METADATA_BYTES, "bytes"))

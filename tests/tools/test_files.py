@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import httpx  # noqa: ASYNC127 - the transport of the tests
 import pytest
+import trio
 from trio.testing import MockClock
 
 from band_trio import texts
@@ -273,6 +274,19 @@ async def test_without_an_upload_nothing_is_posted(
         assert tools.turn.effects == set()
 
     assert not platform.bodies("messages")
+
+
+async def test_a_cancelled_upload_has_said_nothing(autojump_clock: MockClock) -> None:
+    async def hang(_: httpx.Request) -> httpx.Response:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    platform = FilePlatform()
+    platform.answer("PUT", "/files", hang)
+    async with open_tools(platform) as tools:
+        with trio.move_on_after(1):
+            await tools.send_room_file("x", "a.txt", mentions=["maria"])
+        assert not tools.turn.complete
 
 
 async def test_a_message_that_fails_names_the_uploaded_file() -> None:

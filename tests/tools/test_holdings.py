@@ -145,6 +145,8 @@ async def test_direct_calls_check_as_well() -> None:
             await tools.respond_contact_request("approve")
         with pytest.raises(BandToolError, match="iconic, echoic, haptic, not semantic"):
             await tools.store_memory("x", "sensory", "semantic", "user", "why", "agent")
+        with pytest.raises(BandToolError, match="use scope agent"):
+            await tools.store_memory("x", "working", "semantic", "user", "why", "subject")
         with pytest.raises(BandToolError, match="sensory, working, long_term, not 'mid_term'"):
             await tools.store_memory("x", "mid_term", "semantic", "user", "why", "agent")
         with pytest.raises(BandToolError, match="say what to change"):
@@ -153,6 +155,15 @@ async def test_direct_calls_check_as_well() -> None:
             await tools.set_board()
 
     assert platform.requests == []
+
+
+async def test_a_blank_message_is_left_out() -> None:
+    platform = Platform()
+    platform.answer("POST", "/add", httpx.Response(201, json={}))
+    async with open_tools(platform) as tools:
+        await tools.add_contact("bob", "")
+
+    assert platform.bodies("/add") == [{"handle": "bob"}]
 
 
 # --------------------------------------------------------------------------- the platform says no

@@ -500,3 +500,16 @@ async def test_plain_text_is_relayed_only_if_nothing_was_said() -> None:
         assert not await relay_reply(tools, "done again", ["maria"])
 
     assert len(platform.bodies("messages")) == 1
+
+
+async def test_lone_surrogates_of_metadata_are_replaced() -> None:
+    platform = Platform()
+    cycle: dict[str, Any] = {}
+    cycle["self"] = cycle
+    async with open_tools(platform) as tools:
+        await tools.send_event("x", "thought", {"a": ["\ud800"]})
+        with pytest.raises(BandToolError, match="must be a JSON object"):
+            await tools.send_event("x", "thought", cycle)
+
+    [body] = platform.bodies("events")
+    assert body["event"]["metadata"] == {"a": ["\ufffd"]}
