@@ -222,3 +222,11 @@ TASK_UNCHANGED: Final = (
     "say what to change: at least one of status, active_form, comment, subject, detail, state"
 )
 BOARD_UNCHANGED: Final = "say what to change: goal_title, goal_summary, or both"
+
+# --------------------------------------------------------------------------- MCP
+
+MCP_CHAT_ID: Final = "The id of the room that this is about."
+MCP_NO_TURN: Final = (
+    "There is no work under way in this room, so nothing can be done there. Check the chat_id."
+)
+MCP_STOPPED: Final = "The agent was stopped in this room. Do not go on."

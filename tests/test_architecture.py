@@ -27,7 +27,7 @@ LAYERS: Final[list[set[str]]] = [
     {"link"},
     {"prompts"},
     {"tools"},
-    {"preprocessing", "converters"},
+    {"preprocessing", "converters", "mcp"},
     {"adapters", "runtime"},
     {"agent"},
     {""},  # band_trio/__init__.py
@@ -46,9 +46,10 @@ DOORS: Final = {
     "trio_websocket": {"link/socket.py", "localband/memory.py"},
     "wsproto": {"link/socket.py", "localband/memory.py"},
     "orjson": {"protocol/codec.py"},
-    "asyncio": set[str](),
-    "starlette": {"localband/"},
-    "hypercorn": {"localband/"},
+    "asyncio": {"adapters/asyncio_loop.py"},
+    "starlette": {"localband/", "mcp/http.py"},
+    "hypercorn": {"localband/", "mcp/http.py"},
+    "mcp": {"mcp/"},
     "rich": {"cli/"},
     "pydantic": set[str](),
 }
@@ -271,9 +272,11 @@ def _check_typed(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("module", ["band_trio", "band_trio.testing", "band_trio.cli"])
 def test_importing_brings_in_no_extra(module: str) -> None:
-    extras = ["starlette", "hypercorn", "rich", "openai", "anthropic", "pydantic", "pytest"]
+    extras = ["starlette", "hypercorn", "rich", "openai", "anthropic", "pydantic", "pytest", "mcp"]
     code = (
-        f"import sys, {module}\n"
+        # Where click is installed, httpx loads a command line of its own, and rich with it.
+        "import sys; sys.modules['click'] = None\n"
+        f"import {module}\n"
         f"found = sorted(set({extras!r}) & {{name.split('.')[0] for name in sys.modules}})\n"
         "print(*found)"
     )

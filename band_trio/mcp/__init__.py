@@ -1,0 +1,38 @@
+"""The room tools as a server of the Model Context Protocol: over stdio, or over HTTP on loopback.
+
+Needs the extra `mcp`, but for `build_mcp_registrations` and `OpenTurns`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+from band_trio.mcp.registrations import MCPToolRegistration, build_mcp_registrations
+from band_trio.mcp.turns import OpenTurns
+
+if TYPE_CHECKING:
+    from band_trio.mcp.http import LocalMCPServer
+    from band_trio.mcp.server import MCPServer
+
+__all__ = [
+    "LocalMCPServer",
+    "MCPServer",
+    "MCPToolRegistration",
+    "OpenTurns",
+    "build_mcp_registrations",
+]
+
+_LATER: Final = {"LocalMCPServer": "http", "MCPServer": "server"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = importlib.import_module(f"{__name__}.{_LATER[name]}")
+    except ModuleNotFoundError as exc:
+        raise ImportError(
+            f"{name} needs the extra `mcp` ({exc.name} is missing): pip install 'band-trio[mcp]'"
+        ) from exc
+    return getattr(module, name)
