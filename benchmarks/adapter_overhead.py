@@ -204,11 +204,13 @@ class Times:
     """The turn without the SDK: its answers are played back."""
 
 
-async def compare(kind: Kind, size: argparse.Namespace, *, first: bool) -> Times:
+async def compare(
+    kind: Kind, options: dict[str, Any], size: argparse.Namespace, *, first: bool
+) -> Times:
     """Measure one adapter; ways alternate within each round."""
     items = history(size.history)
     message = make_message("hello", sender_id="u1")
-    async with open_model(kind.api) as options, trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
         adapter = kind.make(**options)
         await nursery.start(adapter.serve)
         tools = FakeAgentTools(participants=PEOPLE, agent_id="me", features=adapter.features)
@@ -236,18 +238,20 @@ async def compare(kind: Kind, size: argparse.Namespace, *, first: bool) -> Times
 async def measure(size: argparse.Namespace) -> None:
     """Measure everything and print it."""
     rows = []
-    for name, kind in KINDS.items():
-        for first in (False, True):
-            found = await compare(kind, size, first=first)
-            rows.append(
-                (
-                    f"{name}, {'first turn' if first else 'later turn'}",
-                    f"{found.bare * 1e3:.2f}",
-                    f"{found.turn * 1e3:.2f}",
-                    f"{found.turn / found.bare:.2f}",
-                    f"{found.alone * 1e3:.2f}",
+    async with open_model("openai") as openai, open_model("anthropic") as anthropic:
+        options = {"openai": openai, "anthropic": anthropic}
+        for name, kind in KINDS.items():
+            for first in (False, True):
+                found = await compare(kind, options[kind.api], size, first=first)
+                rows.append(
+                    (
+                        f"{name}, {'first turn' if first else 'later turn'}",
+                        f"{found.bare * 1e3:.2f}",
+                        f"{found.turn * 1e3:.2f}",
+                        f"{found.turn / found.bare:.2f}",
+                        f"{found.alone * 1e3:.2f}",
+                    )
                 )
-            )
     header = ("", "bare calls, CPU ms", "turn, CPU ms", "of bare", "turn without the SDK, CPU ms")
     table(f"a turn of two requests, {size.history} messages of history", header, rows)
 

@@ -116,6 +116,12 @@ class AnthropicAdapter(ModelLoopAdapter[AnthropicMessage, AnthropicConfig]):
             raise BandConfigError(f"AnthropicAdapter needs a key: provider_key, or {KEY_VARIABLE}.")
         return client
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be quoted: the key, wherever it came from."""
+        key = self._client.api_key if self._client is not None else None
+        return (*super().secrets, *([key] if key else []))
+
     # ----------------------------------------------------------------- the dialect
 
     async def ask(

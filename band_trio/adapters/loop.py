@@ -14,8 +14,8 @@ import attrs
 
 from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.options import ModelConfig
-from band_trio.errors import ProviderRunError
-from band_trio.hygiene import has_visible, without_surrogates
+from band_trio.errors import InputNotAccepted, ProviderRunError
+from band_trio.hygiene import has_visible, redact_credentials, without_surrogates
 from band_trio.prompts import render_system_prompt, system_updates
 from band_trio.tools.custom import CustomToolDef
 from band_trio.tools.definitions import BandTool
@@ -131,6 +131,11 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
     def as_first(self, message: M) -> M | None:
         """Return *message* as the first of a list, without results; None if it cannot be."""
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be quoted: the provider's key, as far as it is known here."""
+        return (self.config.provider_key,) if self.config.provider_key else ()
+
     # ----------------------------------------------------------------- memory
 
     async def on_cleanup(self, room_id: str) -> None:
@@ -231,6 +236,8 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
             reply = await self.ask(system, messages, offered)
             spent.usage += reply.usage
             _check(reply, tools)
+        except InputNotAccepted:
+            raise
         except Exception as exc:  # noqa: BLE001 - whatever it is, the room is told and it goes on
             error = exc
         else:
@@ -239,7 +246,7 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
             return reply
         _log.warning("room %s: %s failed: %s", tools.room_id, self.PROVIDER, type(error).__name__)
         await tools.send_failure(self._failure(error))
-        raise error
+        raise self._presentable(error)
 
     def _failure(self, exc: Exception) -> AgentFailure:
         """Describe a failure of the provider to the room: a fixed text, and no word of *exc*."""
@@ -247,6 +254,16 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         if isinstance(exc, ProviderRunError):
             failure = attrs.evolve(failure, code=exc.code)
         return failure
+
+    def _presentable(self, exc: Exception) -> Exception:
+        """Return *exc*, or an error without the provider's key where its text quotes that.
+
+        What leaves the turn is recorded at the platform.
+        """
+        secrets, text = self.secrets, str(exc)
+        if redact_credentials(text, secrets) == redact_credentials(text):
+            return exc
+        return ProviderRunError(type(exc).__name__, redact_credentials(text, secrets))
 
     async def _run(self, call: ToolRequest, tools: AgentToolsProtocol) -> ToolCallOutcome:
         """Run one tool, with events around it where they are wanted."""

@@ -128,6 +128,12 @@ class ModelAdapter(ModelLoopAdapter["ModelMessage", ModelAdapterConfig]):
             client.max_retries = self.config.max_retries
         return model
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be quoted: the key, where the SDK of the provider tells it."""
+        key = getattr(getattr(self._model, "client", None), "api_key", None)
+        return (*super().secrets, *([key] if isinstance(key, str) and key else []))
+
     # ----------------------------------------------------------------- the dialect
 
     async def ask(

@@ -115,6 +115,12 @@ class OpenAIAdapter(ModelLoopAdapter[OpenAIMessage, OpenAIConfig]):
             timeout=self.config.request_seconds,
         )
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be quoted: the key, wherever it came from."""
+        key = self._client.api_key if self._client is not None else None
+        return (*super().secrets, *([key] if key else []))
+
     # ----------------------------------------------------------------- the dialect
 
     async def ask(

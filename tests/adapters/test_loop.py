@@ -7,10 +7,19 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 from band_trio.adapters.loop import TOO_MANY_ROUNDS
-from band_trio.errors import BandConfigError, ProviderRunError, RoomExecutionStoppedError
+from band_trio.errors import (
+    BandConfigError,
+    InputNotAccepted,
+    ProviderRunError,
+    RoomExecutionStoppedError,
+)
 from band_trio.testing import events_of_type, make_message, reported_failures, run_turn
+from band_trio.testing.model_rules import broken_anthropic_rule, broken_openai_rule
+from band_trio.testing.scripted_http import ScriptedServer
 from band_trio.testing.scripted_model import (
     CutTurn,
     ErrorTurn,
@@ -36,7 +45,7 @@ from tests.adapters.kit import (
     send,
     texts,
 )
-from tests.converters.kit import called, own, returned, said
+from tests.converters.kit import called, histories, own, returned, said
 
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 DONE = TextTurn("done")
@@ -182,6 +191,33 @@ async def test_a_failing_provider_fails_the_turn_and_is_told(kind: Kind, turn: S
         assert (await b.turn("after")).record == "processed"
         assert "[Maria]: now" not in str(b.last)
         assert SECRET not in str(b.last)
+
+
+@EACH
+async def test_a_quoted_key_leaves_the_turn_masked(kind: Kind) -> None:
+    """The text of what leaves a turn is recorded at the platform."""
+    quoted = ErrorTurn(status=401, message="wrong key: scripted-key")
+    async with bench(kind, [quoted, ErrorTurn(status=401, message="wrong key")]) as b:
+        masked, plain = await b.turn(), await b.turn()
+
+        assert isinstance(masked.error, ProviderRunError)
+        assert "wrong key: [REDACTED]" in str(masked.error)
+        assert "AuthenticationError" in type(plain.error).__name__
+
+
+@EACH
+async def test_a_subclass_may_keep_the_message_for_later(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(kind) as b:
+
+        async def busy(*_: Any) -> Any:
+            await trio.lowlevel.checkpoint()
+            raise InputNotAccepted("not now")
+
+        monkeypatch.setattr(b.adapter, "ask", busy)
+        assert (await b.turn()).record == "not-accepted"
+        assert reported_failures(b.tools) == []
 
 
 @EACH
@@ -424,3 +460,25 @@ async def test_without_a_key_nothing_starts(kind: Kind, monkeypatch: pytest.Monk
 
         with pytest.raises(BandConfigError, match=r"(?i)key"):
             await adapter.serve()
+
+
+# --------------------------------------------------------------------------- any history
+
+
+@given(histories, st.integers(1, 8), st.lists(st.sampled_from(["[System]: x", "y"]), max_size=2))
+def test_any_history_gives_a_request_that_obeys_the_rules(
+    raw: list[Any], limit: int, updates: list[str]
+) -> None:
+    """Converted, with the newest message behind it, and cut to any length."""
+    server = ScriptedServer(ScriptedModel(), "http://127.0.0.1:1")
+    for kind, broken in zip(KINDS, (broken_openai_rule, broken_anthropic_rule), strict=False):
+        adapter = kind.make(server, max_history=limit)
+        assert adapter.history_converter is not None
+        messages = adapter.history_converter.convert(raw)
+        for text in (*updates, "[Maria]: now"):
+            adapter.add_user_text(messages, text)
+        sent = adapter._trimmed(messages)
+
+        assert broken({"messages": sent, "max_tokens": 1}) is None
+        assert len(sent) <= limit
+        assert "[Maria]: now" in str(sent[-1])

@@ -53,31 +53,28 @@ async def answers(
             **environ,
         }
         room = await band.user.create_room(members=[account])
-        run = partial(
-            trio.run_process, [sys.executable, *(command or (f"{name}.py",))],
-            env=env, cwd=tmp_path, check=False, capture_stdout=True,
-        )  # fmt: skip
-        output: list[bytes] = []
-
-        async def program(task_status: trio.TaskStatus[Any] = trio.TASK_STATUS_IGNORED) -> None:
-            output.append((await run(task_status=task_status)).stdout)
-
-        async with trio.open_nursery() as nursery:
-            with trio.fail_after(40):
-                process = await nursery.start(program)
-                message = await band.user.send(room, question, mentions=[account])
-                await band.until(lambda: band.state(message, account) == "processed")
-                texts = [
-                    row["content"]
-                    for row in await band.user.messages(room)
-                    if row["sender_id"] == account.id and row["message_type"] == "text"
-                ]
-            process.send_signal(signal.SIGINT)
-        return strip_leading_mentions("\n".join(texts)), output[0].decode()
+        output = tmp_path / "output"
+        with output.open("wb") as written:
+            run = partial(
+                trio.run_process, [sys.executable, *(command or (f"{name}.py",))],
+                env=env, cwd=tmp_path, check=False, stdout=written,
+            )  # fmt: skip
+            async with trio.open_nursery() as nursery:
+                with trio.fail_after(40):
+                    process = await nursery.start(run)
+                    message = await band.user.send(room, question, mentions=[account])
+                    await band.until(lambda: band.state(message, account) == "processed")
+                    texts = [
+                        row["content"]
+                        for row in await band.user.messages(room)
+                        if row["sender_id"] == account.id and row["message_type"] == "text"
+                    ]
+                process.send_signal(signal.SIGINT)
+        return strip_leading_mentions("\n".join(texts)), output.read_text()
 
 
 def _answer(request: dict[str, Any]) -> ScriptTurn:
-    """Answer whoever is in the room: the last line of the conversation says who asked."""
+    """Greet whoever owns the agent, once."""
     done = "Good day." in str(request["messages"])
     if done:
         return ToolTurn("band_no_reply")

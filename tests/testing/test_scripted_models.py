@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
+import httpx  # noqa: ASYNC127 - a client that knows nothing of the providers
 import pytest
 import trio
 
