@@ -15,6 +15,9 @@ from band_trio.adapters.rules import RuleAdapter
 
 if TYPE_CHECKING:
     from band_trio.adapters.anthropic import AnthropicAdapter, AnthropicConfig
+    from band_trio.adapters.asyncio_host import AsyncioHost, HostCall, open_asyncio_host
+    from band_trio.adapters.bridge import AsyncioAdapter, AsyncioAdapterConfig
+    from band_trio.adapters.bridged import BridgedTool, BridgedTurn, current_turn
     from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
     from band_trio.adapters.model import ModelAdapter, ModelAdapterConfig
     from band_trio.adapters.openai import OpenAIAdapter, OpenAIConfig
@@ -23,8 +26,14 @@ if TYPE_CHECKING:
 __all__ = [
     "AnthropicAdapter",
     "AnthropicConfig",
+    "AsyncioAdapter",
+    "AsyncioAdapterConfig",
+    "AsyncioHost",
     "BaseAdapterConfig",
+    "BridgedTool",
+    "BridgedTurn",
     "EchoAdapter",
+    "HostCall",
     "ModelAdapter",
     "ModelAdapterConfig",
     "ModelConfig",
@@ -36,11 +45,21 @@ __all__ = [
     "SimpleAdapter",
     "ToolRequest",
     "call_tool",
+    "current_turn",
+    "open_asyncio_host",
 ]
 
 _LATER: Final = {
     "AnthropicAdapter": "anthropic",
     "AnthropicConfig": "anthropic",
+    "AsyncioAdapter": "bridge",
+    "AsyncioAdapterConfig": "bridge",
+    "AsyncioHost": "asyncio_host",
+    "BridgedTool": "bridged",
+    "BridgedTurn": "bridged",
+    "HostCall": "asyncio_host",
+    "current_turn": "bridged",
+    "open_asyncio_host": "asyncio_host",
     "BaseAdapterConfig": "options",
     "ModelAdapter": "model",
     "ModelAdapterConfig": "model",

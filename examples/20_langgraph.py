@@ -1,0 +1,60 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["band-trio[local]", "langgraph"]
+# ///
+"""A LangGraph agent: it runs on asyncio, so `AsyncioAdapter` gives it a loop in a thread.
+
+Its model is a script, so that this needs no key: put any chat model of LangChain there.
+"""
+
+# expects: Graph: Good day.
+import trio
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.tools import StructuredTool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+
+from band_trio import Agent
+from band_trio.adapters import AsyncioAdapter
+from band_trio.localband import open_local_band
+
+
+class Script(FakeMessagesListChatModel):
+    def bind_tools(self, tools, **options):
+        return self
+
+
+ARGS = {"content": "Good day.", "mentions": ["@your-name"]}
+CALL = AIMessage("", tool_calls=[{"name": "band_send_message", "args": ARGS, "id": "call_1"}])
+rooms = {}  # what was said; a turn that is cut off leaves it as it was
+
+
+async def answer(turn):
+    tools = [StructuredTool.from_function(coroutine=t.as_function()) for t in turn.tools]
+    model = Script(responses=[CALL, AIMessage("done")]).bind_tools(tools)
+    prompt = SystemMessage(turn.system_prompt)
+
+    async def think(state):
+        return {"messages": [await model.ainvoke([prompt, *state["messages"]])]}
+
+    graph = StateGraph(MessagesState).add_node("think", think).add_node("tools", ToolNode(tools))
+    graph.add_edge(START, "think").add_conditional_edges("think", tools_condition)
+    agent = graph.add_edge("tools", "think").compile()
+    before = rooms.get(turn.room_id) or ([HumanMessage(turn.history)] if turn.history else [])
+    result = await agent.ainvoke({"messages": [*before, HumanMessage(turn.prompt)]})
+    rooms[turn.room_id] = result["messages"]
+
+
+async def main():
+    async with open_local_band(user_name="Your Name") as band:
+        account = band.register_agent("Graph")
+        room = await band.user.create_room(members=[account])
+        async with Agent.create(adapter=AsyncioAdapter(handler=answer), **band.connection(account)):
+            message = await band.user.send(room, "hello", mentions=[account])
+            await band.until(lambda: band.state(message, account) == "processed")
+        texts = [m for m in await band.user.messages(room) if m["message_type"] == "text"]
+        print(f"Graph: {texts[-1]['content'].partition(' ')[2]}")
+
+
+trio.run(main)
