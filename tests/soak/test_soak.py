@@ -36,15 +36,11 @@ MESSAGES: Final = 20_000
 WAITING: Final = 800
 """Messages that may wait at the platform before more are sent."""
 FAULT_SECONDS: Final = 0.05
+SPREAD: Final = 10
+"""A fault strikes one of so many requests."""
 CUTS: Final = 20
 KILLS: Final = (MESSAGES // 10, MESSAGES // 5)
 HANG_SECONDS: Final = 2.0
-ROUTES: Final = [
-    *["processing", "processed", "next", "messages"] * 5, "participants", "context", "chats",
-]  # fmt: skip
-PENDING: Final = 40
-"""Faults that may wait for a request; older ones are lifted."""
-
 FAULTS: Final[list[Callable[..., RequestRule]]] = [
     lambda f, **m: f.refuse(500, **m),
     lambda f, **m: f.refuse(429, retry_after=1, **m),
@@ -136,19 +132,23 @@ class Soak:
                 await self.kill()
 
     async def break_things(self) -> None:
-        """Put in a random fault every 50 ms, and cut the socket now and then."""
+        """Put in a random fault every 50 ms, and cut the socket now and then.
+
+        Each strikes one of the next requests, whatever that is, and is over after 50 ms: where
+        everything waits for its next try and few requests are made, few of them fail.
+        """
         hanging: list[tuple[float, RequestRule]] = []
         faults: Faults = self.band.faults
         while True:
             await trio.sleep(FAULT_SECONDS)
             now = trio.current_time()
-            make = random.choice(FAULTS)
-            rule = make(faults, route=random.choice(ROUTES), agent=self.account)
+            self.faults += sum(rule.hits for rule in faults.requests)
+            faults.requests.clear()
+            make, skip = random.choice(FAULTS), random.randrange(SPREAD)
+            rule = make(faults, agent=self.account, skip=skip)
             hanging.append((now + HANG_SECONDS, rule))
-            self.faults += 1
             while hanging and hanging[0][0] <= now:
                 hanging.pop(0)[1].lift()
-            faults.requests[:] = [r for r in faults.requests if r.times != 0][-PENDING:]
             if self.total * (CUTS + 1) > MESSAGES * (self.cuts + 1) and self.cuts < CUTS:
                 self.cuts += self.band.cut(self.account, random.choice(list(Cut)))
 
