@@ -116,6 +116,18 @@ def test_text_between_a_call_and_its_result_follows() -> None:
     ]
 
 
+def test_a_call_joins_the_exchange_that_is_open() -> None:
+    raw = [HI, called("a", "1"), said("one"), called("b", "2"), returned("b", "2", "y")]
+    raw += [said("two"), returned("a", "1", "x")]
+
+    assert build_exchanges(raw) == [
+        USER,
+        exchange(("a", "x"), ("b", "y")),
+        UserText("Maria", "one"),
+        UserText("Maria", "two"),
+    ]
+
+
 def test_own_and_others_are_told_apart_by_role() -> None:
     """C36: our texts are ours, another agent's are named, even under our name."""
     raw = [HI, own("hello"), said("me too", by="Scribe", kind="Agent")]

@@ -16,7 +16,6 @@ from band_trio.testing import (
     ScriptedModel,
     ScriptedServer,
     ScriptOverError,
-    SlowTurn,
     TextTurn,
     ToolsTurn,
     ToolTurn,
@@ -24,6 +23,7 @@ from band_trio.testing import (
     open_scripted_openai,
 )
 from band_trio.testing.model_rules import broken_anthropic_rule, broken_openai_rule
+from band_trio.testing.scripted_http import HttpAnswer, HttpRequest, open_http
 
 OPENERS = pytest.mark.parametrize(
     ("opener", "path"),
@@ -90,13 +90,20 @@ async def test_a_cut_answer_breaks_off(opener: Any, path: str) -> None:
         assert (await post(server, path)).status_code == 200
 
 
-@OPENERS
-async def test_a_client_that_leaves_ends_its_answer(opener: Any, path: str) -> None:
-    async with opener(ScriptedModel([SlowTurn(60, TextTurn("x"))])) as server:
+async def test_a_client_that_leaves_ends_its_answer() -> None:
+    ended = trio.Event()
+
+    async def slow(_: HttpRequest) -> HttpAnswer:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with open_http(slow) as port, httpx.AsyncClient() as client:
         with trio.move_on_after(0.05):
-            await post(server, path)
+            await client.get(f"http://127.0.0.1:{port}")
         with trio.fail_after(5):
-            await trio.testing.wait_all_tasks_blocked()
+            await ended.wait()
 
 
 @OPENERS
