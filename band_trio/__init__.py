@@ -44,18 +44,27 @@ from band_trio.prompts import render_system_prompt
 from band_trio.runtime.health import Health
 from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.tools.agent_tools import AgentTools
+from band_trio.tools.contact_tools import ContactTools
+from band_trio.tools.custom import CustomToolDef, declares_turn_effect
+from band_trio.tools.failures import AgentFailure, generic_provider_failure
 from band_trio.types import (
     AdapterFeatures,
     AgentInput,
+    AgentToolsProtocol,
     Capability,
     Emit,
+    FeatureKwargs,
     FrameworkAdapter,
     HistoryConverter,
     HistoryProvider,
+    PlatformConnection,
     PlatformMessage,
     Preprocessor,
     RoomContext,
+    ToolCallOutcome,
+    ToolCategory,
     TurnEffect,
+    TurnUsage,
 )
 
 __all__ = [
@@ -63,8 +72,10 @@ __all__ = [
     "Agent",
     "AgentAlreadyRunningError",
     "AgentConfig",
+    "AgentFailure",
     "AgentInput",
     "AgentTools",
+    "AgentToolsProtocol",
     "BandApiError",
     "BandAuthError",
     "BandConfigError",
@@ -77,9 +88,12 @@ __all__ = [
     "ConflictPolicy",
     "ContactEventConfig",
     "ContactStrategy",
+    "ContactTools",
+    "CustomToolDef",
     "DefaultPreprocessor",
     "DeliveryFailedError",
     "Emit",
+    "FeatureKwargs",
     "FrameworkAdapter",
     "Health",
     "HistoryConverter",
@@ -89,6 +103,7 @@ __all__ = [
     "MentionError",
     "MessagePostError",
     "OutcomeUnknownError",
+    "PlatformConnection",
     "PlatformMessage",
     "Preprocessor",
     "ProviderRunError",
@@ -98,8 +113,13 @@ __all__ = [
     "SessionConfig",
     "ShutdownReport",
     "SimpleAdapter",
+    "ToolCallOutcome",
+    "ToolCategory",
     "TurnClosedError",
     "TurnEffect",
+    "TurnUsage",
+    "declares_turn_effect",
+    "generic_provider_failure",
     "get_config_path",
     "load_agent_config",
     "render_system_prompt",

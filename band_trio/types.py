@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import attrs
@@ -104,6 +105,7 @@ _BIDI: Final = frozenset("\u061c\u200b\u200c\u200d\u200e\u200f\u2028\u2029\ufeff
 }
 
 
+@lru_cache(maxsize=1024)
 def speaker_label(name: str) -> str:
     """Return *name* as a label: one line, no brackets, no control or bidi characters, ≤ 80."""
     cleaned = "".join(
