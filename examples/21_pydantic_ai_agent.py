@@ -32,7 +32,7 @@ rooms = {}  # what was said; a turn that is cut off leaves it as it was
 
 
 @keeper.tool_plain
-async def stock(item: str) -> int:
+async def stock(item: str) -> int:  # noqa: ASYNC124 - a sync one runs in a thread
     return {"bolts": 3}.get(item, 0)
 
 

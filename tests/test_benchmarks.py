@@ -73,3 +73,11 @@ def test_imports() -> None:
 
     assert rows.keys() >= {"nothing", "the dependencies", "band_trio"}
     assert are_positive(rows["band_trio"])
+
+
+def test_bridge() -> None:
+    rows = run("bridge", "--times=5", "--rounds=1")
+
+    for name in ("a call", "a callback", "a turn without a bridge", "a turn over the bridge"):
+        assert len(rows[name]) == 2
+        assert are_positive(rows[name])

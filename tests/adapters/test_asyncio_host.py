@@ -32,7 +32,7 @@ async def host() -> AsyncGenerator[AsyncioHost]:
             assert left == []
 
 
-async def _other_tasks() -> list[str]:
+async def _other_tasks() -> list[str]:  # noqa: ASYNC124 - the shape is given
     return [str(t) for t in asyncio.all_tasks() - {asyncio.current_task()}]
 
 
@@ -52,7 +52,7 @@ async def double(value: int) -> int:
 
 
 async def test_a_call_runs_on_asyncio_and_returns_its_result(host: AsyncioHost) -> None:
-    async def where() -> tuple[int, str]:
+    async def where() -> tuple[int, str]:  # noqa: ASYNC124 - the shape is given
         return threading.get_ident(), type(asyncio.get_running_loop()).__name__
 
     assert await host.call(double, 21) == 42
@@ -66,7 +66,7 @@ class OwnError(Exception):
 
 
 async def test_errors_come_out_bare_with_their_own_cause(host: AsyncioHost) -> None:
-    async def fail() -> None:
+    async def fail() -> None:  # noqa: ASYNC124 - the shape is given
         try:
             raise KeyError("inner")
         except KeyError as exc:
@@ -79,14 +79,14 @@ async def test_errors_come_out_bare_with_their_own_cause(host: AsyncioHost) -> N
 
 async def test_the_frameworks_own_group_stays_what_it_is(host: AsyncioHost) -> None:
     async def fail() -> None:
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as group:  # noqa: ASYNC112 - what makes the group
             group.create_task(_raise(OwnError("a")))
 
     with pytest.RaisesGroup(pytest.RaisesExc(OwnError, match="a")):
         await host.call(fail)
 
 
-async def _raise(error: BaseException) -> None:
+async def _raise(error: BaseException) -> None:  # noqa: ASYNC124 - the shape is given
     raise error
 
 
@@ -117,7 +117,7 @@ async def test_what_ends_the_program_comes_out_and_the_loop_goes_on(
 async def test_a_background_task_cannot_end_the_loop(
     host: AsyncioHost, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def leave_one() -> asyncio.Task[None]:
+    async def leave_one() -> asyncio.Task[None]:  # noqa: ASYNC124 - the shape is given
         return asyncio.create_task(_raise(SystemExit(3)))
 
     task = await host.call(leave_one)
@@ -180,7 +180,7 @@ async def test_an_error_of_a_callback_reaches_the_framework_and_can_be_handled(
 
 async def test_an_error_group_of_a_callback_reaches_the_framework(host: AsyncioHost) -> None:
     async def fail() -> None:
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:  # noqa: ASYNC112 - what makes the group
             nursery.start_soon(_raise, OwnError("a"))
 
     with pytest.RaisesGroup(pytest.RaisesExc(OwnError, match="a")):
@@ -215,7 +215,7 @@ async def test_context_variables_go_there_and_back(host: AsyncioHost) -> None:
     call = host.begin()
     seen: list[str] = []
 
-    async def note() -> None:
+    async def note() -> None:  # noqa: ASYNC124 - the shape is given
         seen.append(VALUE.get())
 
     tool = call.hop(note)
@@ -224,7 +224,7 @@ async def test_context_variables_go_there_and_back(host: AsyncioHost) -> None:
         await tool()
         VALUE.set("framework")
         await tool()
-        await asyncio.create_task(tool())
+        await asyncio.create_task(tool())  # noqa: ASYNC300 - returned and awaited
 
     VALUE.set("turn")
     await call.run(framework)
@@ -236,7 +236,7 @@ async def test_context_variables_go_there_and_back(host: AsyncioHost) -> None:
 async def test_a_worker_that_calls_share_calls_back_in_the_context_of_the_call(
     host: AsyncioHost,
 ) -> None:
-    async def begin_worker() -> tuple[asyncio.Queue[Any], asyncio.Task[None]]:
+    async def begin_worker() -> tuple[asyncio.Queue[Any], asyncio.Task[None]]:  # noqa: ASYNC124 - the shape is given
         queue: asyncio.Queue[Any] = asyncio.Queue()
 
         async def worker() -> None:
@@ -248,7 +248,7 @@ async def test_a_worker_that_calls_share_calls_back_in_the_context_of_the_call(
 
     queue, task = await host.call(begin_worker)
 
-    async def read() -> str:
+    async def read() -> str:  # noqa: ASYNC124 - the shape is given
         return VALUE.get()
 
     async def ask(value: str) -> str:
@@ -325,7 +325,7 @@ async def test_late_callbacks_are_refused(host: AsyncioHost) -> None:
     call = host.begin()
     acted: list[str] = []
 
-    async def act() -> None:
+    async def act() -> None:  # noqa: ASYNC124 - the shape is given
         acted.append("acted")
 
     tool = call.hop(act)
@@ -352,7 +352,7 @@ async def test_cancelling_the_call_cancels_the_task_and_waits_for_it(host: Async
             await asyncio.sleep(10)
         except asyncio.CancelledError:
             log.append("cancelled")
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # noqa: ASYNC102 - asyncio has no shields
             log.append("cleaned")
             raise
 
@@ -365,7 +365,7 @@ async def test_cancelling_the_call_cancels_the_task_and_waits_for_it(host: Async
 async def test_a_call_in_a_cancelled_scope_does_not_begin(host: AsyncioHost) -> None:
     begun: list[int] = []
 
-    async def framework() -> None:
+    async def framework() -> None:  # noqa: ASYNC124 - the shape is given
         begun.append(1)
 
     with trio.CancelScope() as scope:
@@ -380,8 +380,8 @@ async def test_what_a_cancelled_task_returns_is_dropped(host: AsyncioHost) -> No
     async def stubborn() -> str:
         try:
             await asyncio.sleep(10)
-        except asyncio.CancelledError:
-            return "I go on"  # what bad code does
+        except asyncio.CancelledError:  # noqa: ASYNC103 - bad code on purpose
+            return "I go on"  # what bad code does  # noqa: ASYNC104 - bad code on purpose
         return "slept"
 
     with trio.move_on_after(0.01) as scope:
@@ -416,7 +416,7 @@ async def test_a_task_that_ignores_its_cancellation_is_abandoned(
     release = threading.Event()
     call = host.begin()
 
-    async def act() -> None:
+    async def act() -> None:  # noqa: ASYNC124 - the shape is given
         acted.append("acted")
 
     tool = call.hop(act)
@@ -446,28 +446,27 @@ async def test_a_task_that_ignores_its_cancellation_is_abandoned(
 async def test_cancelling_the_call_cancels_a_callback_and_the_framework_sees_a_cancellation(
     host: AsyncioHost,
 ) -> None:
-    log: list[str] = []
-    call = host.begin()
+    for _ in range(20):  # trio wakes the two sides in any order
+        log: list[str] = []
+        call = host.begin()
 
-    async def wait() -> None:
-        try:
-            await trio.sleep_forever()
-        except trio.Cancelled:
-            log.append("callback")
-            raise
+        async def wait(log: list[str] = log) -> None:
+            try:
+                await trio.sleep_forever()
+            except trio.Cancelled:
+                log.append("callback")
+                raise
 
-    tool = call.hop(wait)
+        async def framework(tool: Any, log: list[str] = log) -> None:
+            try:
+                await tool()
+            except asyncio.CancelledError:
+                log.append("framework")
+                raise
 
-    async def framework() -> None:
-        try:
-            await tool()
-        except asyncio.CancelledError:
-            log.append("framework")
-            raise
-
-    with trio.move_on_after(0.01):
-        await call.run(framework)
-    assert log == ["callback", "framework"]
+        with trio.move_on_after(0.002):
+            await call.run(framework, call.hop(wait))
+        assert log == ["callback", "framework"]
 
 
 async def test_a_callback_that_the_framework_cancels_is_cancelled_alone(host: AsyncioHost) -> None:
@@ -506,6 +505,95 @@ async def test_a_callback_may_have_scopes_of_its_own(host: AsyncioHost) -> None:
         return "moved on"
 
     assert await call_back(host, bounded) == "moved on"
+
+
+async def test_the_gate_is_closed_while_a_cancelled_task_cleans_up(host: AsyncioHost) -> None:
+    call = host.begin()
+    acted: list[str] = []
+    refused: list[str] = []
+
+    async def act() -> None:
+        acted.append("acted")
+        await trio.lowlevel.checkpoint()
+
+    tool = call.hop(act)
+
+    async def framework() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            try:
+                await tool()  # noqa: ASYNC102 - asyncio has no shields
+            except TurnClosedError:
+                refused.append("refused")
+
+    with trio.move_on_after(0.01):
+        await call.run(framework)
+    assert (acted, refused) == ([], ["refused"])
+
+
+async def test_what_a_task_leaves_behind_cannot_call_back_while_callbacks_are_waited_for(
+    host: AsyncioHost,
+) -> None:
+    call = host.begin()
+    acted: list[str] = []
+    left: list[Any] = []
+
+    async def slow(name: str, seconds: float) -> None:
+        acted.append(name)
+        await trio.sleep(seconds)
+
+    tool = call.hop(slow)
+
+    async def later() -> None:
+        await asyncio.sleep(0.01)
+        await tool("late", 0)
+
+    async def framework() -> None:
+        left.append(asyncio.create_task(tool("begun", 0.03)))
+        left.append(asyncio.create_task(later()))
+        await asyncio.sleep(0.005)
+
+    await call.run(framework)
+    _, outcome = await host.call(_outcomes, left)
+    assert isinstance(outcome, TurnClosedError)
+    assert acted == ["begun"]
+
+
+async def _outcomes(tasks: list[Any]) -> list[Any]:
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_cancelled_parts_of_a_group_stay_in_trio(host: AsyncioHost) -> None:
+    """The framework is told the rest; the cancellation goes on to the call."""
+    call = host.begin()
+    told: list[BaseException] = []
+
+    async def fail_when_cancelled() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise OwnError
+
+    tool = call.hop(fail_when_cancelled)
+
+    async def other_loop() -> None:
+        try:
+            await tool()
+        except BaseExceptionGroup as exc:
+            told.append(exc)
+
+    async def framework() -> None:
+        await asyncio.to_thread(lambda: asyncio.run(other_loop()))
+
+    with trio.move_on_after(0.02) as scope:
+        await call.run(framework)
+    assert scope.cancelled_caught
+    await until(lambda: bool(told))
+    with pytest.RaisesGroup(pytest.RaisesExc(OwnError)):
+        raise told[0]
 
 
 @attrs.define
@@ -600,7 +688,7 @@ async def test_the_end_cancels_what_is_left_and_joins_the_thread() -> None:
             yield 1
             yield 2
         finally:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # noqa: ASYNC102 - asyncio has no shields
             ended.append("generator")
 
     async def keeper() -> None:
@@ -632,7 +720,7 @@ async def test_a_thread_that_is_blocked_is_abandoned_within_the_bound(
 ) -> None:
     release = threading.Event()
 
-    async def block() -> None:
+    async def block() -> None:  # noqa: ASYNC124 - the shape is given
         release.wait(5)
 
     began = trio.current_time()
@@ -658,7 +746,7 @@ async def test_a_stubborn_task_does_not_hold_up_the_end(caplog: pytest.LogCaptur
 
     kept: list[Any] = []
 
-    async def leave() -> None:
+    async def leave() -> None:  # noqa: ASYNC124 - the shape is given
         kept.append(asyncio.create_task(stubborn(), name="stubborn"))
 
     began = trio.current_time()
@@ -681,11 +769,37 @@ async def test_a_call_that_outlives_its_host_ends_with_an_error() -> None:
     with trio.fail_after(2):
         async with trio.open_nursery() as nursery:
             async with open_asyncio_host() as host:
-                nursery.start_soon(outlive, host)
+                nursery.start_soon(outlive, host)  # noqa: ASYNC111 - it outlives the host on purpose
                 await host.call(double, 1)
     assert len(errors) == 1
     with pytest.raises(RuntimeError, match="closed"):
         await host.call(double, 1)
+
+
+async def test_a_call_on_a_blocked_thread_ends_with_the_host() -> None:
+    release, blocked = threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+
+    async def block() -> None:  # noqa: ASYNC124 - the shape is given
+        blocked.set()
+        release.wait(5)
+
+    async def outlive(host: AsyncioHost) -> None:
+        try:
+            await host.call(block)
+        except RuntimeError as exc:
+            errors.append(exc)
+
+    with trio.fail_after(2):
+        async with trio.open_nursery() as nursery:
+            async with open_asyncio_host(stop_seconds=0.02) as host:
+                nursery.start_soon(outlive, host)  # noqa: ASYNC111 - it outlives the host on purpose
+                await until(blocked.is_set)
+    assert "was closed during a call" in str(errors[0])
+    release.set()
+    loop = host._loop._loop
+    assert loop is not None
+    await until(loop.is_closed)
 
 
 async def test_an_error_of_the_block_comes_out_bare() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import json
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -63,7 +64,7 @@ class Bench:
     async def tasks(self) -> int:
         """Return how many tasks the loop has besides the one that holds the lifespan."""
 
-        async def count() -> int:
+        async def count() -> int:  # noqa: ASYNC124 - the shape is given
             return len(asyncio.all_tasks()) - 2
 
         return await self.host.call(count)
@@ -159,6 +160,7 @@ async def test_a_repeated_call_with_its_id_runs_once() -> None:
         send = turn.tool("band_send_message")
         args = {"content": "once", "mentions": MARIA}
         await asyncio.gather(*(send.call(args, call_id="c1") for _ in range(3)))
+        await send.call(args, call_id="c1")
 
     async with bench(handler, emit=()) as room:
         await room.turn()
@@ -199,7 +201,7 @@ async def test_the_room_is_told_about_calls() -> None:
 
 
 async def test_usage_is_posted_also_when_the_framework_fails() -> None:
-    async def handler(turn: Turn) -> None:
+    async def handler(turn: Turn) -> None:  # noqa: ASYNC124 - the shape is given
         turn.usage += TurnUsage(input_tokens=3, output_tokens=4)
         raise ValueError
 
@@ -230,7 +232,7 @@ async def test_code_that_rooms_share_finds_its_turn() -> None:
         return current_turn().room_id
 
     async def handler(turn: Turn) -> None:
-        assert await asyncio.create_task(shared_tool()) == turn.room_id
+        assert await asyncio.create_task(shared_tool()) == turn.room_id  # noqa: ASYNC300 - returned and awaited
         await turn.settle()
 
     async with bench(handler) as room:
@@ -244,7 +246,7 @@ async def test_code_that_rooms_share_finds_its_turn() -> None:
             for number in range(5):
                 nursery.start_soon(one, f"r{number}")
 
-        async def outside() -> None:
+        async def outside() -> None:  # noqa: ASYNC124 - the shape is given
             current_turn()
 
         with pytest.raises(TurnClosedError):
@@ -280,7 +282,7 @@ class OwnError(Exception):
 
 
 async def test_an_error_of_the_framework_fails_the_turn_bare() -> None:
-    async def handler(turn: Turn) -> None:
+    async def handler(turn: Turn) -> None:  # noqa: ASYNC124 - the shape is given
         raise OwnError("a secret prompt")
 
     config = AsyncioAdapterConfig(provider="langgraph")
@@ -295,7 +297,7 @@ async def test_an_error_of_the_framework_fails_the_turn_bare() -> None:
 
 
 async def test_a_framework_that_cancels_itself_is_a_failed_turn() -> None:
-    async def handler(turn: Turn) -> None:
+    async def handler(turn: Turn) -> None:  # noqa: ASYNC124 - the shape is given
         raise asyncio.CancelledError
 
     async with bench(handler) as room:
@@ -307,7 +309,7 @@ async def test_a_framework_that_cancels_itself_is_a_failed_turn() -> None:
 
 @pytest.mark.parametrize("error", [InputNotAccepted("busy"), RoomExecutionStoppedError("r")])
 async def test_what_is_no_failure_is_not_reported(error: Exception) -> None:
-    async def handler(turn: Turn) -> None:
+    async def handler(turn: Turn) -> None:  # noqa: ASYNC124 - the shape is given
         raise error
 
     async with bench(handler) as room:
@@ -404,22 +406,21 @@ def test_cancelled_at_any_moment_the_next_turn_runs(
 
 @pytest.mark.slow
 async def test_200_turns_leak_nothing() -> None:
+    kept: weakref.WeakSet[Turn] = weakref.WeakSet()
+
     async def handler(turn: Turn) -> None:
+        kept.add(turn)
         await say(turn, turn.msg.content)
         if turn.msg.content == "held":
             await asyncio.sleep(10)
 
     async with bench(handler, emit=()) as room:
-        await room.turn()
-        gc.collect()
-        before = sum(isinstance(each, BridgedTurn) for each in gc.get_objects())
         for number in range(200):
-            with trio.move_on_after(0.003):
+            with trio.move_on_after(0.005):
                 await room.turn("held" if number % 10 == 0 else "x")
         assert await room.tasks() == 0
         gc.collect()
-        after = sum(isinstance(each, BridgedTurn) for each in gc.get_objects())
-    assert after <= before + 1
+        assert len(kept) <= 1  # the last one may still be in a frame
 
 
 # --------------------------------------------------------------------------- life
@@ -460,7 +461,7 @@ async def test_an_error_of_the_lifespan_comes_out_of_the_start() -> None:
 
     adapter = AsyncioAdapter[str](handler=say, lifespan=lifespan)
     with pytest.RaisesGroup(pytest.RaisesExc(OwnError)):
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:  # noqa: ASYNC112 - what makes the group
             await nursery.start(adapter.serve)
 
 

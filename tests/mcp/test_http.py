@@ -109,10 +109,9 @@ async def test_ports_that_are_taken_are_passed_over() -> None:
             async with serving(near):
                 assert near.port != first.port
             taken = local(turns, port_min=first.port, port_max=first.port)
-            with pytest.raises((OSError, ExceptionGroup)) as caught:
+            with pytest.RaisesGroup(OSError):
                 async with serving(taken):
                     raise AssertionError("it is bound")
-            assert "AssertionError" not in repr(caught.value)
     for wrong in ({"port_min": 5, "port_max": 4}, {"port_max": 70_000}, {"http_path": "mcp"}):
         with pytest.raises(BandConfigError):
             local(turns, **wrong)

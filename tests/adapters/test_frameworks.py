@@ -1,0 +1,122 @@
+"""Real frameworks over the bridge: cut off in the middle of a tool, the next turn runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pydantic_ai
+import pytest
+import trio
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import StructuredTool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.toolsets import FunctionToolset
+
+from band_trio.adapters.bridge import AsyncioAdapter
+from band_trio.adapters.bridged import BridgedTurn
+from band_trio.testing import make_message, run_turn
+from tests.adapters.kit import make_tools, serving
+
+pytestmark = pytest.mark.slow
+
+Handler = Callable[[BridgedTurn[str]], Awaitable[None]]
+
+
+class Script(FakeMessagesListChatModel):
+    def bind_tools(self, tools: Any, **options: Any) -> Any:
+        return self
+
+
+def langgraph() -> Handler:
+    rooms: dict[str, list[Any]] = {}
+
+    async def handler(turn: BridgedTurn[str]) -> None:
+        tools = [StructuredTool.from_function(coroutine=t.as_function()) for t in turn.tools]
+        call = {
+            "name": "band_send_message",
+            "args": {"content": turn.msg.content, "mentions": ["u1"]},
+        }
+        calls = [{**call, "id": "a"}, {"name": "band_get_participants", "args": {}, "id": "b"}]
+        model = Script(responses=[AIMessage("", tool_calls=calls), AIMessage("done")])
+
+        async def think(state: MessagesState) -> dict[str, Any]:
+            return {"messages": [await model.ainvoke(state["messages"])]}
+
+        graph = StateGraph(MessagesState)
+        graph.add_node("think", think)
+        graph.add_node("tools", ToolNode(tools))
+        graph.add_edge(START, "think")
+        graph.add_conditional_edges("think", tools_condition)
+        graph.add_edge("tools", "think")
+        before = rooms.get(turn.room_id, [])
+        state: Any = {"messages": [*before, HumanMessage(turn.prompt)]}
+        result = await graph.compile().ainvoke(state)
+        rooms[turn.room_id] = result["messages"]
+        assert [m.type for m in result["messages"]] == ["human", "ai", "tool", "tool", "ai"]
+
+    return handler
+
+
+def pydantic_agent() -> Handler:
+    rooms: dict[str, list[ModelMessage]] = {}
+
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        last = messages[-1].parts[-1]
+        if isinstance(last, ToolReturnPart):
+            return ModelResponse([TextPart("done")])
+        args = {"content": str(getattr(last, "content", "")), "mentions": ["u1"]}
+        return ModelResponse(
+            [ToolCallPart("band_send_message", args), ToolCallPart("band_get_participants", {})]
+        )
+
+    agent = pydantic_ai.Agent(FunctionModel(script))
+
+    async def handler(turn: BridgedTurn[str]) -> None:
+        tools: Any = FunctionToolset([tool.as_function() for tool in turn.tools])
+        memory = rooms.get(turn.room_id)
+        result = await agent.run(turn.msg.content, message_history=memory, toolsets=[tools])
+        rooms[turn.room_id] = result.all_messages()
+        assert len(rooms[turn.room_id]) == 4
+
+    return handler
+
+
+@pytest.mark.parametrize("make", [langgraph, pydantic_agent])
+async def test_cut_off_in_a_tool_the_next_turn_runs(make: Callable[[], Handler]) -> None:
+    adapter = AsyncioAdapter[str](handler=make(), emit=())
+    tools: Any = make_tools(adapter)  # type: ignore[arg-type]
+    with trio.fail_after(20):
+        async with serving(adapter):
+
+            async def turn(content: str) -> str:
+                message = make_message(content, sender_id="u1")
+                result = await run_turn(adapter, message, tools)
+                assert result.error is None
+                return result.record
+
+            async with tools.hold_message("first") as hold, trio.open_nursery() as nursery:
+                nursery.start_soon(turn, "first")
+                await hold.reached()
+                nursery.cancel_scope.cancel()
+            assert tools.chat == []
+            assert await turn("second") == "processed"
+    assert tools.chat == ["second"]
+
+
+@pytest.mark.parametrize("make", [langgraph, pydantic_agent])
+async def test_rooms_run_side_by_side(make: Callable[[], Handler]) -> None:
+    adapter = AsyncioAdapter[str](handler=make(), emit=())
+    rooms: dict[str, Any] = {f"r{n}": make_tools(adapter) for n in range(4)}  # type: ignore[arg-type]
+    with trio.fail_after(20):
+        async with serving(adapter), trio.open_nursery() as nursery:
+            for room_id, tools in rooms.items():
+                message = make_message(f"for {room_id}", sender_id="u1", room_id=room_id)
+                nursery.start_soon(run_turn, adapter, message, tools)
+    assert {room_id: tools.chat for room_id, tools in rooms.items()} == {
+        room_id: [f"for {room_id}"] for room_id in rooms
+    }
