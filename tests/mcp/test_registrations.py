@@ -13,6 +13,7 @@ from mcp.types import ImageContent
 from band_trio.errors import BandConfigError, RoomExecutionStoppedError
 from band_trio.mcp import MCPServer, MCPToolRegistration, OpenTurns, build_mcp_registrations
 from band_trio.mcp.server import as_mcp_result
+from band_trio.testing import FakeAgentTools
 from band_trio.tools.catalogue import iter_tool_definitions
 from band_trio.tools.custom import CustomTools
 from band_trio.types import Capability, ToolCallOutcome
@@ -164,9 +165,16 @@ async def test_a_client_that_gives_up_ends_its_call_alone(
         assert turn.tools.chat == ["again"]
 
 
-def test_a_turn_is_open_once() -> None:
-    from band_trio.testing import FakeAgentTools
+async def test_tools_without_a_turn_that_runs_work_where_they_are_called() -> None:
+    tools = FakeAgentTools(room_id="r1")
+    send = by_name(build_mcp_registrations(lambda _: tools, CHAT))["band_send_message"]
+    assert (await send.execute(HELLO, None)).ok
+    tools.turn.close()
+    assert not (await send.execute(HELLO, None)).ok
+    assert tools.chat == ["hello"]
 
+
+def test_a_turn_is_open_once() -> None:
     turns = OpenTurns()
     with turns.open(FakeAgentTools(room_id="r1")):
         assert turns.get(None) is turns.get("r1")
