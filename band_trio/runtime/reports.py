@@ -6,7 +6,7 @@ import logging
 import traceback
 from typing import Final
 
-from band_trio.hygiene import redact_credentials
+from band_trio.hygiene import redact_credentials, without_surrogates
 from band_trio.runtime.lifecycle import End
 from band_trio.runtime.settlement import Record, Report
 from band_trio.runtime.turn import ActiveTurn
@@ -39,7 +39,8 @@ def log_failed_turn(turn: ActiveTurn, record: Record, secrets: tuple[str, ...]) 
             record.message_id, record.room_id, record.error,
         )  # fmt: skip
         return
-    trail = "".join(traceback.format_exception(turn.error))
+    # A lone surrogate would break handlers that write UTF-8.
+    trail = without_surrogates("".join(traceback.format_exception(turn.error)))
     _log.error(
         "turn of message %s in room %s failed\n%s",
         record.message_id, record.room_id, redact_credentials(trail, secrets),
