@@ -4,19 +4,51 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
+import sys
+import tomllib
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
+import trio
 from trio.testing import MockClock
 
 import band_trio
-from band_trio import BandError, SessionConfig
+from band_trio import (
+    Agent,
+    AgentToolsProtocol,
+    BandApiError,
+    BandConfigError,
+    BandError,
+    Capability,
+    ContactEventConfig,
+    ContactStrategy,
+    PlatformMessage,
+    SessionConfig,
+    SimpleAdapter,
+    ToolCategory,
+)
+from band_trio.adapters import EchoAdapter
 from band_trio.cli.app import make_parser
 from band_trio.cli.console import Console
 from band_trio.cli.demo import Demo
 from band_trio.endpoints import DEFAULT_REST_URL
+from band_trio.localband import LocalAgent, LocalBand, open_local_band
+from band_trio.testing import (
+    ScriptedModel,
+    ScriptedServer,
+    TextTurn,
+    ToolTurn,
+    open_scripted_anthropic,
+    open_scripted_openai,
+)
+from band_trio.tools.catalogue import TOOL_DEFINITIONS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -90,6 +122,86 @@ def test_each_program_runs(number: int) -> None:
     exec(compile(blocks("python")[number], f"README, program {number}", "exec"), {})
 
 
+Open = Callable[[ScriptedModel], AbstractAsyncContextManager[ScriptedServer]]
+
+
+def model_program(name: str) -> str:
+    """Return the program that defines the adapter *name*."""
+    [found] = [
+        block for block in blocks("python") if re.search(rf"^{name} = ", block, re.MULTILINE)
+    ]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "open_model", "offered"),
+    [
+        ("claude", open_scripted_anthropic, set()),
+        ("qwen", open_scripted_openai, set()),
+        ("gpt", open_scripted_openai, {"band_store_memory", "band_list_contacts"}),
+    ],
+)
+async def test_each_program_for_a_model_answers(
+    name: str, open_model: Open, offered: set[str], tmp_path: Path
+) -> None:
+    call = ToolTurn("band_send_message", {"content": "Good day.", "mentions": ["@your-name"]})
+    model = ScriptedModel([call, TextTurn("done")])
+    async with open_model(model) as server, open_local_band(user_name="Your Name") as band:
+        account = band.register_agent(name)
+        source = model_program(name)
+        if name == "qwen":
+            assert "http://127.0.0.1:11434/v1" in source
+        source = source.replace("http://127.0.0.1:11434/v1", server.base_url)
+        (tmp_path / "agents.py").write_text(source, encoding="utf-8")
+        environment = {
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(tmp_path),
+            "BAND_REST_URL": band.rest_url,
+            "BAND_AGENT_ID": account.id,
+            "BAND_API_KEY": account.api_key,
+            **{f"{who}_API_KEY": server.api_key for who in ("OPENAI", "ANTHROPIC")},
+            **{f"{who}_BASE_URL": server.base_url for who in ("OPENAI", "ANTHROPIC")},
+        }
+        command = [sys.executable, "-m", "band_trio", "run", f"agents:{name}"]
+        run = partial(trio.run_process, command, env=environment, cwd=tmp_path)
+        said = await _said(band, account, run)
+
+    assert said.endswith(" Good day.")
+    assert model.violations == []
+    assert model.requests[0]["model"] in source
+    names_of_tools = {each.get("function", each)["name"] for each in model.requests[0]["tools"]}
+    assert names_of_tools >= offered
+    assert bool(offered) == ("band_store_memory" in names_of_tools)
+
+
+async def _said(band: LocalBand, account: LocalAgent, run: Callable[..., Any]) -> str:
+    """Run a program until it has dealt with a message, and return what it says."""
+    room = await band.user.create_room(members=[account])
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(40):
+            process = await nursery.start(run)
+            message = await band.user.send(room, "hello", mentions=[account])
+            await band.until(lambda: band.state(message, account) == "processed")
+        process.send_signal(signal.SIGINT)
+    [said] = [
+        row["content"]
+        for row in await band.user.messages(room)
+        if row["sender_id"] == account.id and row["message_type"] == "text"
+    ]
+    assert isinstance(said, str)
+    return said
+
+
+def test_each_extra_that_is_named_exists() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = set(re.findall(r"band-trio\[([a-z-]+)\]", README))
+    named |= set(re.findall(r"extra\s`([a-z-]+)`", README))
+
+    assert named >= {"anthropic", "openai", "pydantic-ai", "mcp"}
+    assert named <= project["optional-dependencies"].keys()
+
+
 @pytest.mark.slow
 async def test_the_transcript_is_what_the_demo_writes(autojump_clock: MockClock) -> None:
     stream = StringIO()
@@ -115,6 +227,19 @@ def test_the_table_of_errors_is_complete() -> None:
 
     assert set(listed) == public - {"BandError"}
     assert len(listed) == len(set(listed))
+
+
+def test_the_table_of_tools_is_complete() -> None:
+    rows = table("Tools")
+    listed = {(names(row[0]) or ["CHAT"])[0]: names(row[1]) for row in rows}
+    there: dict[str, list[str]] = {category.name: [] for category in ToolCategory}
+    for tool in TOOL_DEFINITIONS.values():
+        assert tool.name == f"band_{tool.method_name}"
+        assert tool.category is not None
+        there[tool.category.name].append(tool.method_name)
+
+    assert listed == there
+    assert listed.keys() - {"CHAT"} == {capability.name for capability in Capability}
 
 
 def test_the_table_of_variables_is_complete() -> None:
@@ -167,8 +292,88 @@ def test_the_figures_are_those_of_the_benchmarks() -> None:
         assert f"| {' | '.join(row)} |" in measured
 
 
+def test_each_benchmark_is_listed() -> None:
+    listed = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    programs = {
+        path.stem
+        for path in (ROOT / "benchmarks").glob("*.py")
+        if "argparse.ArgumentParser" in path.read_text(encoding="utf-8")
+    }
+
+    assert set(re.findall(r"^\| `python -m benchmarks\.(\w+)`", listed, re.MULTILINE)) == programs
+
+
 def test_what_troubleshooting_quotes_is_said_by_the_code() -> None:
     code = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "band_trio").rglob("*.py"))
 
     for row in table("Troubleshooting"):
         assert names(row[0])[0] in code.replace("`", "")
+
+
+# --------------------------------------------------------------------------- what is missing
+
+MISSING = README.partition("\n## What is not there yet\n")[2].partition("\n## ")[0]
+
+
+def test_what_is_said_to_be_missing_is_missing() -> None:
+    actions = make_parser()._subparsers
+    assert actions is not None
+    assert "`band-trio doctor`" in MISSING
+    assert "doctor" not in (actions._group_actions[0].choices or ())
+    assert "`contact_config` other than disabled is refused" in MISSING
+    with pytest.raises(BandConfigError, match="not supported yet"):
+        Agent.create(
+            adapter=EchoAdapter(),
+            agent_id="3f0e8b54-6c54-4a53-8d0e-3f6f3f7a0c11",
+            api_key="key",
+            contact_config=ContactEventConfig(strategy=ContactStrategy.HUB_ROOM),
+        )
+
+
+class _Asks(SimpleAdapter[Any]):
+    """Uses what the embedded platform does not serve."""
+
+    SUPPORTED_CAPABILITIES = frozenset(Capability)
+
+    def __init__(self) -> None:
+        super().__init__(capabilities=frozenset(Capability))
+        self.answers: dict[str, int | None] = {}
+
+    async def on_message(
+        self, msg: PlatformMessage, tools: AgentToolsProtocol, *rest: Any, **more: Any
+    ) -> None:
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "contacts": tools.list_contacts,
+            "memories": tools.list_memories,
+            "tasks": tools.list_tasks,
+            "files": partial(tools.send_room_file, "text", "a.txt", mentions=[msg.sender_id]),
+        }
+        for name, ask in calls.items():
+            try:
+                await ask()
+            except BandError as exc:
+                # An upload that failed is told as an error of the tool, with its cause.
+                refusal = exc if isinstance(exc, BandApiError) else exc.__cause__
+                self.answers[name] = getattr(refusal, "status", None)
+        await tools.no_reply()
+
+
+async def test_the_embedded_platform_lacks_what_it_is_said_to_lack(
+    autojump_clock: MockClock,
+) -> None:
+    adapter = _Asks()
+    async with open_local_band(memory=True) as band:
+        account = band.register_agent("Asks")
+        room = await band.user.create_room(members=[account])
+        async with Agent.create(adapter=adapter, **band.connection(account)):
+            message = await band.user.send(room, "hello", mentions=[account])
+            await band.until(lambda: band.state(message, account) in {"processed", "failed"})
+
+    assert set(adapter.answers.values()) == {404}
+    assert f"In the embedded platform: {_listed(list(adapter.answers))}," in " ".join(
+        MISSING.split()
+    )
+
+
+def _listed(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
