@@ -96,6 +96,8 @@ class World:
     holds: list[PushRule] = attrs.field(factory=list)
     murky: set[str] = attrs.field(factory=set)
     """Messages of which a request was under way when a process ended: it may still take effect."""
+    left: set[str] = attrs.field(factory=set)
+    """Rooms that the agent was taken out of: it writes nothing there, not even that it has ended."""
     context_faults: bool = False
     lies: bool = False
     """Whether a fault refuses marks that it did not make, as if there were nothing to mark."""
@@ -183,6 +185,7 @@ class World:
 
     async def remove(self, room: int, other: bool = False) -> None:
         """Take the agent, or another one, out of a room."""
+        self.left.add(self.rooms[room])
         with suppress(BandApiError):
             await self.band.user.remove(self.rooms[room], self.other if other else self.account)
 
@@ -402,7 +405,7 @@ class World:
         rows = self.band.log.of(ActivityRecord)
         last = {row.room_id: row.working for row in rows if row.agent_id == self.account.id}
         for room_id in self.band.world.rooms_of[self.account.id]:
-            if last.get(room_id):
+            if last.get(room_id) and room_id not in self.left:
                 yield f"g71: room {room_id} is shown as working"
 
 
