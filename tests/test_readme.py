@@ -92,7 +92,7 @@ def test_the_first_screen_holds_exactly_two_set_up_commands() -> None:
         assert command.count("\n") == 1
         assert command.startswith("python3.11 -m venv .venv && .venv/bin/pip install ")
     assert demo.rstrip().endswith(".venv/bin/band-trio demo")
-    assert tests.rstrip().endswith(".venv/bin/python -m pytest -q")
+    assert tests.rstrip().endswith(".venv/bin/python -m pytest -q -n auto")
 
 
 def test_it_is_short() -> None:
