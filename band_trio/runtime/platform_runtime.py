@@ -121,9 +121,7 @@ class PlatformRuntime:
                         self._started_adapter(self.identity),
                         _nursery("rooms") as parts,
                     ):
-                        await self._start_parts(rest, self.identity, sockets, parts)
-                        ready()
-                        await self._until_stopped()
+                        await self._serve_rooms(rest, self.identity, sockets, parts, ready)
                         await self._end_rooms()
         except StartAborted:
             _log.info("stopped while starting")
@@ -132,6 +130,27 @@ class PlatformRuntime:
         except BaseException as exc:
             if is_cancellation(exc):
                 raise
+            self.lifecycle.fail(_single(exc))
+
+    async def _serve_rooms(
+        self,
+        rest: RestClient,
+        me: AgentMe,
+        sockets: trio.Nursery,
+        parts: trio.Nursery,
+        ready: Callable[[], None],
+    ) -> None:
+        """Start, and go on until the end; returns also when the start is aborted or fails.
+
+        Rooms may be served before the start is complete, and have to be ended in order.
+        """
+        try:
+            await self._start_parts(rest, me, sockets, parts)
+            ready()
+            await self._until_stopped()
+        except StartAborted:
+            _log.info("stopped while starting")
+        except Exception as exc:  # noqa: BLE001 - becomes the error of the run
             self.lifecycle.fail(_single(exc))
 
     # ------------------------------------------------------------------ start

@@ -69,3 +69,26 @@ async def test_g40_an_interrupt_in_the_last_moment_keeps_the_handler_from_starti
         assert here.seen(Started) == []
         assert here.adapter.calls == []
         assert records(here) == ["processed"]
+
+
+async def test_g51_g54_g57_a_room_that_runs_before_the_start_is_complete_is_ended_in_order(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The first join of the agent's topic lists the rooms too, and may be quicker."""
+
+    async def slow(call: Call) -> None:
+        await trio.sleep(5)
+        call.tools.turn.settle()
+
+    async with stage(slow) as here:
+        room = await here.room()
+        message = await here.say(room, "early")
+        here.band.faults.refuse(429, retry_after=30, route="chats")  # strikes the first listing
+        agent = here.agent()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(agent.run)
+            await here.adapter.until_running()
+            agent.stop(grace=20)
+        assert records(here) == ["processed"]
+        assert here.band.state(message, here.account) == "processed"
+        assert here.adapter.cleaned == [room]
