@@ -112,7 +112,8 @@ class Agent:
 
         `task_status.started(agent)` is called once the agent is connected, has listed its rooms
         and they are joining: `await nursery.start(agent.run)` embeds it. Cancelling it is a stop
-        without grace.
+        without grace. A `stop` during the start undoes the start and returns; under
+        `nursery.start` that is trio's RuntimeError, because `started` was never called.
 
         Raises:
             AgentAlreadyRunningError: it runs already, here or elsewhere.

@@ -16,8 +16,7 @@ class hide_nursery:
     """Keep a nursery of ours out of the errors that its caller sees.
 
     Put it around `async with trio.open_nursery()`. One real error comes out as itself, with its
-    own cause and context; several stay a group, with a note that names *what*. Groups that hold
-    KeyboardInterrupt or SystemExit are passed on as they come.
+    own cause and context; several stay a group, with a note that names *what*.
     """
 
     what: str
@@ -38,8 +37,6 @@ class hide_nursery:
         if not isinstance(exc, BaseExceptionGroup):
             return
         group = cast("_Group", exc)
-        if group.subgroup((KeyboardInterrupt, SystemExit)) is not None:
-            return
         real = [each for each in group.exceptions if not is_cancellation(each)]
         if len(real) > 1:
             group.add_note(f"several tasks of {self.what} failed together; use except*")

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from band_trio.hygiene import leaf_errors
+from band_trio.nurseries import is_cancellation
 
 _log: Final = logging.getLogger(__name__)
 
@@ -29,11 +30,6 @@ def is_async_callable(fn: Callable[..., Any]) -> bool:
 def ends_program(error: BaseException) -> bool:
     """Tell whether *error* holds a `SystemExit` or `KeyboardInterrupt`, which pass every boundary."""
     return any(isinstance(leaf, SystemExit | KeyboardInterrupt) for leaf in leaf_errors(error))
-
-
-def is_cancellation(error: BaseException) -> bool:
-    """Tell whether *error* is trio's cancellation and nothing else."""
-    return all(isinstance(leaf, trio.Cancelled) for leaf in leaf_errors(error))
 
 
 @attrs.define(eq=False)

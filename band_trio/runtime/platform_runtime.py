@@ -23,13 +23,13 @@ from band_trio.hygiene import leaf_errors
 from band_trio.link.api import open_api
 from band_trio.link.link import BandLink
 from band_trio.link.rest import RestClient
-from band_trio.nurseries import hide_nursery
+from band_trio.nurseries import hide_nursery, is_cancellation
 from band_trio.protocol.events import agent_rooms
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
 from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.health import Health, health_of
-from band_trio.runtime.hooks import Hooks, is_cancellation
+from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.instance_lock import instance_lock
 from band_trio.runtime.lifecycle import ROOMS, Lifecycle, ShutdownReport, StartAborted
 from band_trio.runtime.presence import RoomPresence

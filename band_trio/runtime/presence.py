@@ -17,11 +17,12 @@ from band_trio.backoff import half_jitter
 from band_trio.config import RoomFilter
 from band_trio.errors import BandApiError, BandError
 from band_trio.hygiene import leaf_errors
+from band_trio.nurseries import is_cancellation
 from band_trio.protocol.events import chat_room, room_participants
 from band_trio.runtime.bell import Bell
 from band_trio.runtime.control import RoomControl, UnservedControls
 from band_trio.runtime.execution import ExecutionContext
-from band_trio.runtime.hooks import ends_program, is_cancellation
+from band_trio.runtime.hooks import ends_program
 from band_trio.runtime.intake import Dirty
 from band_trio.runtime.listing import list_rooms
 from band_trio.runtime.services import RoomServices
@@ -332,11 +333,15 @@ class RoomPresence:
         """Run the child of one generation, again after it broke, until it has ended for good."""
         generation, failures = membership.generation, 0
         try:
+            began = trio.current_time()
             while not await self._run_child(membership, generation):
+                if trio.current_time() - began > RESTART_CAP:
+                    failures = 0  # it has worked for a while: this is a new story
                 due = trio.current_time() + half_jitter(failures, RESTART_BASE, RESTART_CAP)
                 failures += 1
                 while trio.current_time() < due and not self._is_over(membership, generation):
                     await membership.bell.wait_until(due)
+                began = trio.current_time()
         finally:
             membership.served, membership.child, membership.leaving = False, None, None
             if not membership.wanted:

@@ -16,8 +16,9 @@ import trio
 
 from band_trio.errors import InputNotAccepted, RoomExecutionStoppedError
 from band_trio.hygiene import error_text, leaf_errors
+from band_trio.nurseries import is_cancellation
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.hooks import ends_program, is_cancellation
+from band_trio.runtime.hooks import ends_program
 from band_trio.runtime.lifecycle import End
 from band_trio.runtime.settlement import Fate, Record
 from band_trio.tools.turn import Turn

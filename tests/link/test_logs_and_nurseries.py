@@ -61,10 +61,11 @@ async def test_several_errors_stay_a_group_with_a_note() -> None:
     assert caught.value.__notes__ == ["several tasks of this failed together; use except*"]
 
 
-def test_exits_and_plain_errors_pass_as_they_come() -> None:
-    with pytest.RaisesGroup(SystemExit):
+def test_what_ends_the_program_and_plain_errors_come_out_bare() -> None:
+    with pytest.raises(SystemExit) as caught:
         with hide_nursery("this"):
             raise BaseExceptionGroup("g", [SystemExit(3)])
+    assert caught.value.code == 3
     with pytest.raises(ValueError, match="plain"):
         with hide_nursery("this"):
             raise ValueError("plain")

@@ -350,3 +350,19 @@ async def test_g62_is_connected_says_what_the_socket_does(
         assert not connected(agent)
         ended = [value for name, value in said if name == "EpochEnded"]
         assert ended == [False] * 3
+
+
+async def test_g44_an_exit_leaves_a_block_around_the_agent_with_its_code(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def leave(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async
+        raise SystemExit(7)
+
+    async with life(leave) as here:
+        room = await here.room()
+        with pytest.raises(SystemExit) as caught:
+            async with here.agent():
+                await here.say(room, "leave")
+                await trio.sleep_forever()
+
+        assert caught.value.code == 7
