@@ -5,6 +5,9 @@ A single test of `deep` may take minutes: add `-o faulthandler_timeout=900`.
 
 from __future__ import annotations
 
+import signal
+import threading
+
 from hypothesis import HealthCheck, settings
 
 # No deadline: a slow machine is no bug. Filtered and slow data are judged by the reader instead.
@@ -21,3 +24,9 @@ settings.register_profile(
 )
 settings.register_profile("deep", _COMMON, max_examples=2_000, stateful_step_count=80)
 settings.load_profile("default")
+
+# A background job of a shell starts with SIGINT ignored, and every program that a test starts would
+# inherit that and never end by it. A signal with a handler is back at its default in such programs.
+_IN_MAIN_THREAD = threading.current_thread() is threading.main_thread()
+if _IN_MAIN_THREAD and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

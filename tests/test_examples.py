@@ -97,8 +97,8 @@ async def _check(
     promised = in_the_room(path)
     assert len(promised) == len(expected(path))
     room = await band.user.create_room(members=[account])
-    async with trio.open_nursery() as nursery:
-        with trio.fail_after(30):
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
             run = partial(trio.run_process, command, env=environ, cwd=place, check=False)
             process = await nursery.start(run)
             for answer, question in promised:
@@ -110,4 +110,4 @@ async def _check(
                 said = replace_uuid_mentions(strip_leading_mentions(row["content"]), people)
                 pattern = re.escape(answer).replace("…", ".+")
                 assert re.fullmatch(pattern, said), said
-        process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGINT)

@@ -178,12 +178,12 @@ async def test_each_program_for_a_model_answers(
 async def _said(band: LocalBand, account: LocalAgent, run: Callable[..., Any]) -> str:
     """Run a program until it has dealt with a message, and return what it says."""
     room = await band.user.create_room(members=[account])
-    async with trio.open_nursery() as nursery:
-        with trio.fail_after(40):
+    with trio.fail_after(40):
+        async with trio.open_nursery() as nursery:
             process = await nursery.start(run)
             message = await band.user.send(room, "hello", mentions=[account])
             await band.until(lambda: band.state(message, account) == "processed")
-        process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGINT)
     [said] = [
         row["content"]
         for row in await band.user.messages(room)

@@ -59,8 +59,9 @@ async def answers(
                 trio.run_process, [sys.executable, *(command or (f"{name}.py",))],
                 env=env, cwd=tmp_path, check=False, stdout=written,
             )  # fmt: skip
-            async with trio.open_nursery() as nursery:
-                with trio.fail_after(40):
+            # Until its end: when the time is over, trio ends the program, and kills it if need be.
+            with trio.fail_after(40):
+                async with trio.open_nursery() as nursery:
                     process = await nursery.start(run)
                     message = await band.user.send(room, question, mentions=[account])
                     await band.until(lambda: band.state(message, account) == "processed")
@@ -69,7 +70,7 @@ async def answers(
                         for row in await band.user.messages(room)
                         if row["sender_id"] == account.id and row["message_type"] == "text"
                     ]
-                process.send_signal(signal.SIGINT)
+                    process.send_signal(signal.SIGINT)
         return strip_leading_mentions("\n".join(texts)), output.read_text()
 
 

@@ -68,9 +68,12 @@ def served() -> Generator[tuple[str, str]]:
         assert process.stdout is not None
         where = json.loads(process.stdout.readline())
         assert where.keys() == {"rest_url", "ws_url", "user_key"}
-        yield where["rest_url"], where["user_key"]
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == Exit.OK
+        try:
+            yield where["rest_url"], where["user_key"]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=10) == Exit.OK
+        finally:
+            process.kill()
 
 
 @pytest.fixture
@@ -125,7 +128,7 @@ def test_run_starts_answers_and_stops_with_the_first_signal(
     ):
         assert words in text
     platform.say("hello")
-    _wait_for_turn(platform)
+    running.log_until("handling")
     running.signal(signal.SIGINT)
     ended = running.end()
 
@@ -140,7 +143,7 @@ def test_a_stop_without_enough_grace_is_not_graceful(platform: Platform, program
     running = program("run", "made_up:Slow", "--grace", "0.1", **platform.environ)
     running.log_until("ready")
     platform.say("hello")
-    _wait_for_turn(platform)
+    running.log_until("handling")
     running.signal(signal.SIGTERM)
     ended = running.end()
 
@@ -154,7 +157,7 @@ def test_the_second_signal_ends_the_process_although_a_handler_blocks_it(
     running = program("run", "made_up:Blocked", **platform.environ)
     running.log_until("ready")
     platform.say("hello")
-    _wait_for_turn(platform)
+    running.log_until("handling")
     running.signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):
         running.end(within=0.5)
@@ -196,19 +199,3 @@ def test_a_second_instance_is_refused_in_one_line(platform: Platform, program: S
     assert "already runs on this host" in ended.err.splitlines()[-1]
     first.signal(signal.SIGINT)
     assert first.end().code == Exit.OK
-
-
-def _wait_for_turn(platform: Platform) -> None:
-    """Wait until the platform sees a claim; the handler begins within moments of it."""
-    url = f"{platform.rest_url}/api/v1/me/chats/{platform.room_id}/messages"
-    headers = {"X-API-Key": platform.user_key}
-    for _ in range(200):
-        rows = httpx.get(url, headers=headers, trust_env=False).json()["data"]
-        statuses = [
-            state["status"]
-            for row in rows
-            for state in row["metadata"].get("delivery_status", {}).values()
-        ]
-        if "processing" in statuses:
-            return
-    raise AssertionError("the message was never claimed")
