@@ -49,9 +49,13 @@ async def test_cancelled_it_ends_although_the_client_is_silent() -> None:
         assert process.stdin is not None  # stays open
         assert process.stdout is not None
         assert process.stderr is not None
-        told = b"".join([part async for part in process.stderr])
-        said = b"".join([part async for part in process.stdout])
-        assert await process.wait() == 0
+        try:
+            told = b"".join([part async for part in process.stderr])
+            said = b"".join([part async for part in process.stdout])
+            assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
         await process.stdin.aclose()
     assert told.split() == [b"printed", b"said:"]
     assert said == b""  # nothing but the protocol
