@@ -448,9 +448,10 @@ async def test_cancelling_the_call_cancels_a_callback_and_the_framework_sees_a_c
 ) -> None:
     for _ in range(20):  # trio wakes the two sides in any order
         log: list[str] = []
-        call = host.begin()
+        call, begun = host.begin(), trio.Event()
 
-        async def wait(log: list[str] = log) -> None:
+        async def wait(log: list[str] = log, begun: trio.Event = begun) -> None:
+            begun.set()
             try:
                 await trio.sleep_forever()
             except trio.Cancelled:
@@ -464,8 +465,10 @@ async def test_cancelling_the_call_cancels_a_callback_and_the_framework_sees_a_c
                 log.append("framework")
                 raise
 
-        with trio.move_on_after(0.002):
-            await call.run(framework, call.hop(wait))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call.run, framework, call.hop(wait))
+            await begun.wait()
+            nursery.cancel_scope.cancel()
         assert log == ["callback", "framework"]
 
 
