@@ -31,11 +31,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line *argv* and return the exit code."""
+    """Run the command line *argv* and return the exit code.
+
+    Raises:
+        SystemExit: the command line is wrong, or code of the application asks for the end.
+    """
     options = make_parser().parse_args(argv)
     _set_up_logging(options)
     try:
-        code: int = options.command(options)
+        code = _run_command(options)
     except KeyboardInterrupt:
         return _fail(texts.INTERRUPTED, Exit.FORCED, options)
     except CliError as exc:
@@ -44,6 +48,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(exc), Exit.USAGE, options, exc)
     except Exception as exc:  # noqa: BLE001 - the boundary to the person, who reads it
         return _fail(describe(exc), Exit.FAILED, options, exc)
+    return code
+
+
+def _run_command(options: argparse.Namespace) -> int:
+    """Run the command; a wish to end the process leaves the groups that nurseries put around it."""
+    try:
+        code: int = options.command(options)
+    except BaseExceptionGroup as group:
+        for wish in (SystemExit, KeyboardInterrupt):
+            for leaf in leaf_errors(group):
+                if isinstance(leaf, wish):
+                    raise leaf from None
+        raise
     return code
 
 

@@ -35,6 +35,14 @@ class Blocked(SimpleAdapter):
         print("handling", file=sys.stderr, flush=True)
         time.sleep(60)
 
+class Quits(SimpleAdapter):
+    async def on_message(self, msg, tools, *rest, **more):
+        sys.exit(7)
+
+class Interrupts(SimpleAdapter):
+    async def on_message(self, msg, tools, *rest, **more):
+        raise KeyboardInterrupt
+
 class Untidy(Slow):
     async def cleanup_all(self):
         raise OSError("the disk is full")

@@ -169,6 +169,20 @@ def test_the_second_signal_ends_the_process_although_a_handler_blocks_it(
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize(("adapter", "code"), [("Quits", 7), ("Interrupts", 130)])
+def test_a_handler_may_end_the_process(
+    platform: Platform, program: Start, adapter: str, code: int
+) -> None:
+    running = program("run", f"made_up:{adapter}", **platform.environ)
+    running.log_until("ready")
+    platform.say("hello")
+    ended = running.end()
+
+    assert ended.code == code
+    assert "Traceback" not in ended.err
+    assert "ExceptionGroup" not in ended.err
+
+
 def test_an_error_while_cleaning_up_is_told_and_counts(platform: Platform, program: Start) -> None:
     running = program("run", "made_up:Untidy", **platform.environ)
     running.log_until("ready")
