@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+import band_trio.early  # noqa: F401 - first of all, for the command
 from band_trio.adapters.base import SimpleAdapter
 from band_trio.agent import Agent
 from band_trio.config import (

@@ -52,6 +52,8 @@ class StopSignals:
         self.first = signal.Signals(number).name
         if self._token is not None:
             self._token.run_sync_soon(self._came.set)
+        elif trio.lowlevel.in_trio_run():
+            self._came.set()  # nobody waits yet; an exception here would break trio itself
         elif not self._over:
             raise KeyboardInterrupt  # still importing: there is nothing to stop in order
 

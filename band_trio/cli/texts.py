@@ -38,7 +38,8 @@ what is not given as an option is taken from the environment, then from the file
   API key    --api-key    BAND_API_KEY    api_key in agent_config.yaml
   URLs       --rest-url   BAND_REST_URL   (socket: --ws-url, BAND_WS_URL)
 
-exit codes: 0 graceful end, 1 error, 2 usage or configuration, 130 second signal"""
+exit codes: 0 graceful end, 1 error, 2 usage or configuration, 130 second
+signal, or one before the start"""
 ARG_TARGET: Final = (
     "module:attribute in the working directory or installed; an adapter, an Agent, a class, or a "
     "function without arguments that returns one"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -18,6 +20,7 @@ from tests.cli.conftest import Program
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[2]
 Start = Callable[..., Program]
 
 
@@ -100,6 +103,19 @@ def test_serve_prints_urls_and_key_and_ends_gracefully(program: Start) -> None:
     ended = serving.end()
     assert ended.code == Exit.OK
     assert ended.err == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", [("serve",), ("run", "made_up:echo")])
+def test_a_signal_while_the_command_is_imported_ends_it_quietly(
+    program: Start, place: Path, number: int, command: tuple[str, ...]
+) -> None:
+    # Imported by the package before anything else of weight: the signal comes just then.
+    (place / "attrs.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\n")
+    ended = program(*command, PYTHONPATH=f"{place}{os.pathsep}{ROOT}").end()
+
+    assert (ended.code, ended.out) == (Exit.FORCED, "")
+    assert ended.err == "band-trio: interrupted\n"
 
 
 def test_serve_on_a_port_that_is_taken_is_one_line(platform: Platform, program: Start) -> None:
