@@ -9,6 +9,7 @@ may have reached the server: its caller gets `OutcomeUnknownError`.
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum
@@ -95,6 +96,13 @@ class Answer:
     def error(self) -> ErrorBody:
         """The `error` of the envelope; an empty one where there is none."""
         return ErrorBody.read(self.body)
+
+
+def _tls_problem(exc: BaseException | None) -> str:
+    """Return what the TLS library says somewhere behind *exc*, or nothing."""
+    while exc is not None and not isinstance(exc, ssl.SSLError):
+        exc = exc.__cause__ or exc.__context__
+    return str(exc) if exc is not None else ""
 
 
 class Api:
@@ -186,7 +194,10 @@ class Api:
         try:
             return await connection.handle_async_request(request)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as exc:
-            raise NotSentError(f"{self.rest_url} cannot be reached: {self._said(exc)}.") from None
+            said = self._said(exc)
+            if "WRONG_VERSION_NUMBER" in said:
+                said += " (no TLS there, so no Band platform answers; is it http://?)"
+            raise NotSentError(f"{self.rest_url} cannot be reached: {said}.") from None
         except httpx.PoolTimeout:
             raise NotSentError(f"{self.rest_url}: no free connection for {what}.") from None
         except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as exc:
@@ -218,7 +229,7 @@ class Api:
 
     def _said(self, exc: BaseException) -> str:
         """Return what a library says, fit for our errors: short, clean, without the key."""
-        text = without_controls(str(exc)).rstrip(".") or type(exc).__name__
+        text = without_controls(str(exc) or _tls_problem(exc)).rstrip(".") or type(exc).__name__
         return clip(redact_credentials(text, [self._secret]), MAX_TEXT)
 
     async def aclose(self) -> None:

@@ -27,15 +27,30 @@ def is_transient(error: BandApiError) -> bool:
     return error.status in (408, 429) or error.status >= 500
 
 
+def is_foreign(error: BandApiError) -> bool:
+    """Tell whether the answer is none of a platform's: a bare 3xx or 4xx, or a 2xx of other shape."""
+    return error.code == "unreadable_answer" or (error.code is None and error.message is None)
+
+
 async def identify(rest: RestClient, patience_until: float) -> AgentMe:
     """Ask the platform who the key belongs to; also the check of the key.
 
     Raises:
         BandAuthError: the key was refused.
-        BandConnectionError: not reached before *patience_until* (trio's time).
+        BandConnectionError: not reached before *patience_until* (trio's time), or what answers is
+            no Band platform.
         BandApiError: another definite no.
     """
-    return await with_patience(rest, rest.try_me, patience_until, "asking for the agent's identity")
+    what = "asking for the agent's identity"
+    try:
+        return await with_patience(rest, rest.try_me, patience_until, what)
+    except BandApiError as exc:
+        if not is_foreign(exc):
+            raise
+        raise BandConnectionError(
+            f"no Band platform answers at {rest.api.rest_url}: {what} was answered with the status "
+            f"{exc.status} and nothing a platform would say. Check the URL."
+        ) from None
 
 
 async def with_patience(
@@ -63,7 +78,12 @@ async def with_patience(
             except BandConnectionError as exc:
                 error = exc
             if not tries:
-                _log.warning("%s failed at %s, trying again: %s", what, url, error)
+                _log.warning("%s, trying again: %s", _failed(what, url, error), error)
             await trio.sleep(max(told, half_jitter(tries, BASE_SECONDS, CAP_SECONDS)))
             tries += 1
-    raise BandConnectionError(f"{what} failed at {url}: {error}") from None
+    raise BandConnectionError(f"{_failed(what, url, error)}: {error}") from None
+
+
+def _failed(what: str, url: str, error: Exception) -> str:
+    """Say what failed, and where unless *error* names the URL itself."""
+    return f"{what} failed" if url in str(error) else f"{what} failed at {url}"

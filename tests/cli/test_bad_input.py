@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -132,11 +134,58 @@ def test_an_unreachable_platform_is_a_warning_at_once_and_an_error_after_the_pat
     ended = cli("run", "made_up:echo", *KNOWN, "--rest-url", NOBODY, "--patience", "0.5")
 
     assert ended.code == Exit.FAILED
-    assert NOBODY in ended.complaint
+    assert ended.complaint.count(NOBODY) == 1
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert len(warnings) == 1
-    assert NOBODY in warnings[0]
+    assert warnings[0].count(NOBODY) == 1
     assert KEY not in ended.err + caplog.text
+
+
+class _Website(BaseHTTPRequestHandler):
+    """Answers everything with a page; the first part of the path is the status."""
+
+    def do_GET(self) -> None:
+        self.send_response(int(self.path.split("/")[1]))
+        self.send_header("Location", "https://elsewhere.example/")
+        self.end_headers()
+        self.wfile.write(b"<html>Welcome</html>")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+        pass
+
+
+@pytest.fixture
+def website() -> Generator[str]:
+    """A server that is no platform; give its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Website) as server:
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        serving.join()
+
+
+@pytest.mark.parametrize("status", [200, 302, 404])
+def test_a_url_that_is_not_band_is_named(cli: Cli, website: str, status: int) -> None:
+    url = f"http://{website}/{status}"
+    ended = cli("run", "made_up:echo", *KNOWN, "--rest-url", url, "--ws-url", f"ws://{website}/x")
+
+    assert ended.code == Exit.FAILED
+    last = ended.err.splitlines()[-1]
+    assert last.count(url) == 1
+    assert "no Band platform answers" in last
+    assert str(status) in last
+
+
+@pytest.mark.slow
+def test_a_url_without_tls_is_named(cli: Cli, website: str) -> None:
+    url = f"https://{website}"
+    ended = cli("run", "made_up:echo", *KNOWN, "--rest-url", url, "--patience", "1")
+
+    assert ended.code == Exit.FAILED
+    last = ended.err.splitlines()[-1]
+    assert last.count(url) == 1
+    assert "no Band platform answers" in last
 
 
 @pytest.mark.slow
