@@ -102,7 +102,8 @@ class Backlog:
             return False
         if self.spent(message) >= self._session.max_message_retries:
             # It was reported when that happened, perhaps by an earlier process.
-            self._intake.done(message, Known.GIVEN_UP)
+            entry = KnownMessage(Known.GIVEN_UP, inserted_at=message.inserted_at)
+            self._intake.note(message.id, entry)
             return False
         return self.has_room()
 
@@ -184,9 +185,9 @@ class Backlog:
         if end.record is None:
             self._after_claim(message, end.claim)
         elif end.record.fate is Fate.PROCESSED:
-            self._intake.done(message, Known.RECENT)
+            self._intake.done_if_new(message, Known.RECENT)
         elif end.given_up_before:
-            self._intake.done(message, Known.GIVEN_UP)
+            self._intake.done_if_new(message, Known.GIVEN_UP)
         elif end.record.fate is Fate.FAILED:
             self._after_failure(message)
         else:
@@ -215,7 +216,7 @@ class Backlog:
         spent = self.spent(message) + 1
         session = self._session
         if spent >= session.max_message_retries:
-            self._intake.done(message, Known.GIVEN_UP)
+            self._intake.done_if_new(message, Known.GIVEN_UP)
             self._tracer(GivenUp(self._room_id, message.id))
         else:
             wait = half_jitter(spent - 1, session.retry_base_seconds, session.retry_cap_seconds)

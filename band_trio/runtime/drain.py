@@ -81,6 +81,7 @@ class Drain:
             self._intake.mark(Dirty.CAUSED)
         else:
             self._drained_in = epoch
+            self._intake.caught_up = True
 
     async def probe(self) -> bool:
         """Ask a stopped room's `next`; a message says that it was resumed meanwhile."""

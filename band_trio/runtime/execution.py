@@ -159,6 +159,7 @@ class ExecutionContext:
         self._drain.abort()
         if mode == "play":
             self._services.outbox.nudge(self.room_id)
+            self._intake.caught_up = False  # the list of a stopped room looks empty
             self._intake.mark(Dirty.CAUSED)
         elif mode == "stop":
             self._end_turn(End.STOP)

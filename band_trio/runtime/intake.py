@@ -120,7 +120,11 @@ class Intake:
     ids: IdTable = attrs.field(factory=IdTable, init=False)
     dirty: Dirty = attrs.field(default=Dirty.SPECULATIVE, init=False)
     watermark: datetime | None = attrs.field(default=None, init=False)
-    """Greatest inserted_at that was processed or given up here."""
+    """Greatest inserted_at that was processed or given up here, of messages that are new: sent
+    after this room child began. Earlier ones say nothing of what an earlier child has processed
+    behind them."""
+    caught_up: bool = attrs.field(default=False, init=False)
+    """Whether the list was read to its end: what turns up from then on, and is not known, is new."""
     read_at: float = attrs.field(default=-math.inf, init=False)
     """When the last pass over the list began, in trio's time."""
     _send: trio.MemorySendChannel[ChatMessage] = attrs.field(init=False)
@@ -183,6 +187,13 @@ class Intake:
         if when is not None and (self.watermark is None or when > self.watermark):
             self.watermark = when
         self.note(message.id, KnownMessage(state, inserted_at=when))
+
+    def done_if_new(self, message: ChatMessage, state: Known) -> None:
+        """Note such a message, which raises the watermark only if it is new."""
+        if self.caught_up and self.ids.get(message.id) is None:
+            self.done(message, state)
+        else:
+            self.note(message.id, KnownMessage(state, inserted_at=message.inserted_at))
 
     def note(self, message_id: str, entry: KnownMessage) -> None:
         """Note what is known of a message; those at the watermark's instant are not forgotten."""

@@ -10,9 +10,10 @@ import trio.testing
 
 from band_trio import Agent, SessionConfig
 from band_trio.preprocessing import DefaultPreprocessor
+from band_trio.protocol.events import chat_room
 from band_trio.trace import Controlled, Recorded, Started, TraceEvent
 from band_trio.types import AgentInput
-from tests.runtime.harness import Call, Stage, stage
+from tests.runtime.harness import Call, Stage, reply, stage
 
 
 def records(here: Stage) -> list[str]:
@@ -92,3 +93,55 @@ async def test_g51_g54_g57_a_room_that_runs_before_the_start_is_complete_is_ende
         assert records(here) == ["processed"]
         assert here.band.state(message, here.account) == "processed"
         assert here.adapter.cleaned == [room]
+
+
+async def test_g19_an_old_push_behind_a_given_up_message_of_an_earlier_child_is_not_claimed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def fails_once(call: Call) -> None:
+        if call.text == "bad":
+            raise ValueError("no")
+        await reply(call)
+
+    async with stage(fails_once) as here:
+        room = await here.room()
+        async with here.running():
+            await here.settled(await here.say(room, "bad"), state="failed")
+            message = await here.say(room, "good")
+            row = here.band.world.messages[message].render()
+            await here.settled(message)
+            await here.band.user.remove(room, here.account)
+            await here.band.user.add(room, here.account)
+            await trio.sleep(10)
+            here.band.send_frame(here.account, chat_room(room), "message_created", row)
+            await trio.sleep(10)
+        assert here.band.attempts(message, here.account) == ["success"]
+        assert here.adapter.texts == ["bad", "good"]
+
+
+async def test_g19_an_old_push_behind_a_message_that_was_set_aside_is_not_claimed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def fails_once(call: Call) -> None:
+        if call.text == "bad" and len(here.adapter.calls) == 1:
+            raise ValueError("no")
+        await reply(call)
+
+    async with stage(fails_once) as here:
+        room = await here.room()
+        config = SessionConfig(
+            max_message_retries=2, hold_seconds=1, retry_base_seconds=40, retry_cap_seconds=40
+        )
+        async with here.running(config):
+            first = await here.say(room, "bad")
+            await here.settled(first, state="failed")
+            message = await here.say(room, "good")
+            row = here.band.world.messages[message].render()
+            await here.settled(message)
+        async with here.running(config):  # runs the first one from its list
+            await here.settled(first)
+            await trio.sleep(10)
+            here.band.send_frame(here.account, chat_room(room), "message_created", row)
+            await trio.sleep(10)
+        assert here.band.attempts(message, here.account) == ["success"]
+        assert here.adapter.texts == ["bad", "good", "bad"]
