@@ -33,9 +33,12 @@ class Credentials:
             if not _is_filled(getattr(self, name))
         ]
         if problems:
-            raise BandConfigError("Credentials: " + "; ".join(problems) + ".")
+            # No colon behind "credentials": what follows one would be masked as a value.
+            raise BandConfigError("Unusable credentials, " + "; ".join(problems) + ".")
         if not all(32 < ord(char) < 127 for char in self.api_key):
-            raise BandConfigError("Credentials: api_key must be printable ASCII without spaces.")
+            raise BandConfigError(
+                "Unusable credentials, api_key must be printable ASCII without spaces."
+            )
 
 
 def _is_filled(value: object) -> bool:

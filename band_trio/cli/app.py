@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CliError as exc:
         return _fail(str(exc), exc.code, options, exc.__cause__)
     except BandConfigError as exc:
-        return _fail(str(exc), Exit.USAGE, options, exc)
+        return _fail(texts.for_the_command_line(str(exc)), Exit.USAGE, options, exc)
     except Exception as exc:  # noqa: BLE001 - the boundary to the person, who reads it
         return _fail(describe(exc), Exit.FAILED, options, exc)
     return code

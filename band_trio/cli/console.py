@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -26,9 +27,11 @@ class Console:
     """Writes lines at once; never raises, so that a closed pipe ends no platform."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = sys.stdout if stream is None else stream
+        wanted: TextIO | None = sys.stdout if stream is None else stream
+        # Python has no stdout at all where it was closed before the start.
+        self._stream = io.StringIO() if wanted is None else wanted
         self._write = _rich_writer(self._stream) or self._write_plain
-        self.broken = False
+        self.broken = wanted is None
         """Whether the reader has gone; lines are dropped from then on."""
 
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:

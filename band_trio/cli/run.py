@@ -22,6 +22,7 @@ from band_trio.cli.signals import StopSignals, stop_signals
 from band_trio.config import AgentConfig
 from band_trio.credentials import get_config_path, load_agent_config
 from band_trio.endpoints import variables
+from band_trio.errors import BandConfigError
 from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.tools.catalogue import selected_tool_definitions
 from band_trio.types import AdapterFeatures, FrameworkAdapter
@@ -103,14 +104,27 @@ def find_credentials(options: argparse.Namespace, environ: Mapping[str, str]) ->
     path = Path(options.config) if options.config else get_config_path()
     if (not agent_id or not api_key) and (named or path.exists()):
         name = options.name or options.target.rpartition(":")[2].rpartition(".")[2]
-        in_file = load_agent_config(name, config_path=path)
+        in_file = _in_file(name, path, [] if named else _missing(agent_id, api_key))
         agent_id, api_key = agent_id or in_file[0], api_key or in_file[1]
-    missing = [n for n, value in (("agent id", agent_id), ("API key", api_key)) if not value]
-    if missing:
+    if missing := _missing(agent_id, api_key):
         raise CliError(texts.missing_credentials(missing, str(path)))
     assert agent_id  # narrowed above
     assert api_key
     return agent_id, api_key
+
+
+def _missing(agent_id: str | None, api_key: str | None) -> list[str]:
+    return [n for n, value in (("agent id", agent_id), ("API key", api_key)) if not value]
+
+
+def _in_file(name: str, path: Path, missing: list[str]) -> tuple[str, str]:
+    """Read the file; if the other half was given elsewhere, the missing one is what to tell."""
+    try:
+        return load_agent_config(name, config_path=path)
+    except BandConfigError as exc:
+        if len(missing) != 1:
+            raise
+        raise CliError(texts.missing_in_file(missing, str(exc))) from exc
 
 
 # --------------------------------------------------------------------------- running it

@@ -22,7 +22,7 @@ HELP_RUN: Final = "run an agent"
 LONG_DEMO: Final = (
     "Starts a platform on this machine, three agents and a person who follows a script; prints "
     "what happens, and what the records say in the end. Takes about ten seconds. The exit code is 0 "
-    "only if no message was lost, repeated or out of order."
+    "only if no message was lost, repeated or out of order, or if the first Ctrl-C ended it in order."
 )
 LONG_SERVE: Final = (
     "Runs a platform on 127.0.0.1 until Ctrl-C, and prints its URLs and the key of a person who "
@@ -37,6 +37,8 @@ what is not given as an option is taken from the environment, then from the file
   agent id   --agent-id   BAND_AGENT_ID   agent_id in agent_config.yaml
   API key    --api-key    BAND_API_KEY    api_key in agent_config.yaml
   URLs       --rest-url   BAND_REST_URL   (socket: --ws-url, BAND_WS_URL)
+with --config or --name, id and key come from that file and not from the environment;
+with --rest-url and no --ws-url, the socket's URL is derived and BAND_WS_URL is not read
 
 exit codes: 0 graceful end, 1 error, 2 usage or configuration, 130 second
 signal, or one before the start"""
@@ -53,7 +55,9 @@ ARG_WS_URL: Final = "its socket (default: derived from the REST URL)"
 ARG_PATIENCE: Final = "how long to go on trying to reach the platform at the start (default: 120)"
 ARG_GRACE: Final = "how long running turns may take after the first Ctrl-C (default: 30)"
 ARG_INSECURE: Final = "permit http:// and ws:// beyond this machine"
-ARG_PORT: Final = "port for REST; 0, the default, picks a free one"
+ARG_PORT: Final = (
+    "port for REST; 0, the default, picks a free one. The socket has another, free port"
+)
 ARG_JSON: Final = "print one JSON object with rest_url, ws_url and user_key instead of text"
 ARG_KEEP: Final = "leave platform and agents running after the scenes, until Ctrl-C"
 ARG_VERBOSE: Final = "also log what goes well"
@@ -65,6 +69,11 @@ ARG_DEBUG: Final = "log everything, and show the traceback of what ends the comm
 def try_help(text: str, command: str) -> str:
     """Point to the help behind a usage error."""
     return f"{text.rstrip('.')}. See: {command} --help"
+
+
+def for_the_command_line(text: str) -> str:
+    """Name options of the command instead of those of the library."""
+    return text.replace("AgentConfig(allow_insecure=True)", "--allow-insecure")
 
 
 def extra_missing(command: str, module: str) -> str:
@@ -91,6 +100,13 @@ def missing_credentials(missing: Sequence[str], path: str) -> str:
         f"there is {needs}, and no {path}. Both are shown where the agent was created on the "
         "platform. To try without an account: band-trio demo"
     )
+
+
+def missing_in_file(missing: Sequence[str], reason: str) -> str:
+    """Say what is missing, and why the file did not help."""
+    ways = {"agent id": "--agent-id or BAND_AGENT_ID", "API key": "BAND_API_KEY"}
+    needs = " and ".join(f"no {name} ({ways[name]})" for name in missing)
+    return f"there is {needs}: {reason}"
 
 
 def not_a_target(target: str) -> str:
@@ -169,6 +185,15 @@ def serve_lines(band: LocalBand) -> list[str]:
         "",
         "Register an agent; the answer holds its id and key:",
         *curl(band, "/agents/register", '{"agent": {"name": "Echo", "description": "Repeats"}}'),
+        "Create a room; the answer holds its id:",
+        *curl(band, "/chats", '{"chat": {}}'),
+        "Add the agent to it, then write to the agent (with both ids in place of ROOM and AGENT):",
+        *curl(band, "/chats/ROOM/participants", '{"participant": {"participant_id": "AGENT"}}'),
+        *curl(
+            band,
+            "/chats/ROOM/messages",
+            '{"message": {"content": "hello", "mentions": [{"id": "AGENT"}]}}',
+        ),
         "",
         READY,
     ]

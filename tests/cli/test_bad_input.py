@@ -88,6 +88,23 @@ def test_a_missing_key_alone_is_named_alone(cli: Cli) -> None:
     assert "no agent id" not in complaint
 
 
+def test_a_missing_key_is_named_although_there_is_a_file(cli: Cli, place: Path) -> None:
+    (place / "agent_config.yaml").write_text("other: {agent_id: x, api_key: y}\n")
+    complaint = cli("run", "made_up:echo", "--agent-id", "a1").complaint
+
+    assert "no API key (BAND_API_KEY)" in complaint
+    assert "no agent id" not in complaint
+    assert "no agent 'echo'" in complaint
+
+
+def test_a_key_that_cannot_be_sent_is_named_and_not_shown(cli: Cli) -> None:
+    ended = cli("run", "made_up:echo", "--agent-id", "a1", "--api-key", "schlüssel-nummer-1")
+
+    assert ended.code == Exit.USAGE
+    assert "api_key must be printable ASCII" in ended.complaint
+    assert "schl" not in ended.err
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -124,6 +141,7 @@ def test_plain_text_beyond_this_machine_is_refused(cli: Cli, option: str) -> Non
     assert ended.code == Exit.USAGE
     assert "band.example" in ended.complaint
     assert "not encrypted" in ended.complaint
+    assert "or --allow-insecure in" in ended.complaint
     assert KEY not in ended.err
 
 

@@ -59,3 +59,11 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
     assert console.broken
     with pytest.raises(BrokenPipeError):
         stream.close()
+
+
+def test_without_any_stdout_lines_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    console = Console()
+    console.line("one")
+
+    assert console.broken

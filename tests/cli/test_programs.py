@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,33 @@ def test_serve_prints_urls_and_key_and_ends_gracefully(program: Start) -> None:
     ended = serving.end()
     assert ended.code == Exit.OK
     assert ended.err == ""
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_the_commands_that_serve_prints_work_as_they_are(program: Start) -> None:
+    serving = program("serve")
+    lines = list(iter(serving.line, "ready; Ctrl-C to stop\n"))
+    commands = [first + rest for first, rest in pairwise(lines) if first.startswith("  curl ")]
+    assert len(commands) == 4
+    made = _run_in_shell(commands[0])["data"]
+    agent = made["agent"]["id"]
+    room = _run_in_shell(commands[1])["data"]["id"]
+    for command in commands[2:]:
+        told = _run_in_shell(command.replace("ROOM", room).replace("AGENT", agent))
+        assert told["data"]["id"]
+    serving.signal(signal.SIGINT)
+
+    assert serving.end().code == Exit.OK
+
+
+def _run_in_shell(command: str) -> Any:
+    done = subprocess.run(
+        ["sh", "-c", command.replace("curl -s", "curl -s --noproxy '*'", 1)],
+        capture_output=True,
+        timeout=20,
+        check=True,
+    )
+    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
