@@ -222,7 +222,7 @@ async def open_local_band(
     Args:
         memory: No sockets: clients use the transports of `LocalBand.connection`. Else the
             platform listens on 127.0.0.1.
-        port: For REST and sockets; 0 picks a free one.
+        port: For REST; 0 picks a free one. Sockets have another port, always a free one.
         now: The platform's time, with a zone; by default it runs with trio's clock.
         new_id: Makes unique ids; UUIDs by default.
         user_name: The person's name.
