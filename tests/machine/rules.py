@@ -214,13 +214,17 @@ class WithRequestFaults(AgentMachine):
     def break_requests(self, route: str, fault: str, times: int, skip: int) -> None:
         """Break the next requests of a route."""
         self.world.context_faults |= route == "context"
-        self.world.lies |= route == "failed" and fault in ("404", "409")
         self.world.activity_faults |= route == "activity"
         process = self.world.process
         if route == "context" and process is not None:
             process.checker.history_may_fail = True
         faults: Faults = self.world.band.faults
-        REQUEST_FAULTS[fault](faults, route=route, times=times, skip=skip, agent=self.world.account)
+        match = {"route": route, "times": times, "skip": skip, "agent": self.world.account}
+        if route in ("processed", "failed") and fault in ("404", "409"):
+            # "There is nothing to mark" is what the platform says once it is marked, never before.
+            faults.drop_after_commit(int(fault), **match)
+        else:
+            REQUEST_FAULTS[fault](faults, **match)
 
     @rule()
     def end_faults_now(self) -> None:

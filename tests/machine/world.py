@@ -99,8 +99,6 @@ class World:
     left: set[str] = attrs.field(factory=set)
     """Rooms that the agent was taken out of: it writes nothing there, not even that it has ended."""
     context_faults: bool = False
-    lies: bool = False
-    """Whether a fault refuses marks that it did not make, as if there were nothing to mark."""
     activity_faults: bool = False
 
     @property
@@ -380,8 +378,6 @@ class World:
 
     def _wrong_reports(self) -> Iterator[str]:
         """Compare the runtime's error events of each room with the messages given up there."""
-        if self.lies:
-            return
         for room_id in self.band.world.rooms_of[self.account.id]:
             rows = self.band.world.rooms[room_id].messages
             posted = sum(
