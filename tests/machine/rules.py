@@ -219,7 +219,14 @@ class WithRequestFaults(AgentMachine):
         if route == "context" and process is not None:
             process.checker.history_may_fail = True
         faults: Faults = self.world.band.faults
-        match = {"route": route, "times": times, "skip": skip, "agent": self.world.account}
+        if route == "me" and fault in ("401", "403"):
+            return  # the key is refused for good: the run has to end
+        match: dict[str, Any] = {
+            "route": route,
+            "times": times,
+            "skip": skip,
+            "agent": self.world.account,
+        }
         if route in ("processed", "failed") and fault in ("404", "409"):
             # "There is nothing to mark" is what the platform says once it is marked, never before.
             faults.drop_after_commit(int(fault), **match)
