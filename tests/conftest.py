@@ -1,13 +1,12 @@
-"""Profiles of hypothesis: choose one with `--hypothesis-profile=ci` or `deep`.
-
-A single test of `deep` may take minutes: add `-o faulthandler_timeout=900`.
-"""
+"""Profiles of hypothesis: choose one with `--hypothesis-profile=ci` or `deep`."""
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 import threading
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: a slow machine is no bug. Filtered and slow data are judged by the reader instead.
@@ -30,3 +29,10 @@ settings.load_profile("default")
 _IN_MAIN_THREAD = threading.current_thread() is threading.main_thread()
 if _IN_MAIN_THREAD and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _no_net_for_deep_tests() -> None:
+    """A single test of `deep` may take an hour; the net for tests that hang is for the others."""
+    if settings.get_current_profile_name() == "deep":
+        faulthandler.cancel_dump_traceback_later()

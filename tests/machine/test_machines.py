@@ -1,7 +1,6 @@
 """An agent that is driven at random through everything that can go wrong.
 
-`pytest tests/machine --hypothesis-profile=deep -o faulthandler_timeout=0` runs ten thousand
-examples and more.
+`pytest tests/machine --hypothesis-profile=deep` runs ten thousand examples and more.
 """
 
 from __future__ import annotations

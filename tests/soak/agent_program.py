@@ -85,7 +85,13 @@ async def main(connection: dict[str, Any]) -> int:
                 async for _ in signals:
                     agent.stop(grace=5)
 
+            async def end_with_the_test() -> None:
+                async with trio.lowlevel.FdStream(os.dup(sys.stdin.fileno())) as stdin:
+                    await stdin.receive_some()  # nothing is ever sent: this is its end
+                nursery.cancel_scope.cancel(reason="the test has gone")
+
             nursery.start_soon(stop)
+            nursery.start_soon(end_with_the_test)
             nursery.start_soon(sample, worker, os.open(connection["memory"], flags))
             report = await agent.run()
             nursery.cancel_scope.cancel(reason="the agent has ended")
