@@ -538,7 +538,7 @@ def test_a_socket_url_keeps_its_query_but_no_key_and_no_version() -> None:
 # --------------------------------------------------------------------------- credentials
 
 
-def test_the_key_is_in_no_repr() -> None:
+def test_c60_the_key_is_in_no_repr() -> None:
     credentials = Credentials("a1", "SECRET-key!")
 
     assert credentials.api_key == "SECRET-key!"

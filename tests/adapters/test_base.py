@@ -98,7 +98,7 @@ async def test_the_start_tells_names() -> None:
 # --------------------------------------------------------------------------- construction
 
 
-def test_a_sync_handler_is_refused_at_construction() -> None:
+def test_c21_a_sync_handler_is_refused_at_construction() -> None:
     class Blocking(SimpleAdapter[Any]):
         def on_message(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
             pass

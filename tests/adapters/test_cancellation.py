@@ -98,7 +98,7 @@ async def work_cancelled_at(b: Bench, step: int) -> int:
 
 @EACH
 @pytest.mark.slow
-async def test_cancelled_at_every_step(kind: Kind) -> None:
+async def test_c38_cancelled_at_every_step(kind: Kind) -> None:
     """C38: at each await of the tool loop, also between parallel calls and in a request.
 
     `bench` checks at the end that every request obeyed the rules of the API.

@@ -221,7 +221,7 @@ async def test_a_subclass_may_keep_the_message_for_later(
 
 
 @EACH
-async def test_a_failure_after_the_reply_does_not_undo_it(kind: Kind) -> None:
+async def test_c12_a_failure_after_the_reply_does_not_undo_it(kind: Kind) -> None:
     """An empty answer, or a refusal, after the work is done is no failure."""
     async with bench(kind, [send(), TextTurn(""), send(), RefusalTurn()]) as b:
         assert (await b.turn()).record == "processed"
@@ -412,7 +412,7 @@ async def test_tools_of_the_application(kind: Kind) -> None:
 
 
 @EACH
-async def test_a_tool_of_the_application_may_take_only_so_long(kind: Kind) -> None:
+async def test_c20_a_tool_of_the_application_may_take_only_so_long(kind: Kind) -> None:
     async def forever() -> None:
         await trio.sleep_forever()
 
@@ -466,7 +466,7 @@ async def test_without_a_key_nothing_starts(kind: Kind, monkeypatch: pytest.Monk
 
 
 @given(histories, st.integers(1, 8), st.lists(st.sampled_from(["[System]: x", "y"]), max_size=2))
-def test_any_history_gives_a_request_that_obeys_the_rules(
+def test_c38_any_history_gives_a_request_that_obeys_the_rules(
     raw: list[Any], limit: int, updates: list[str]
 ) -> None:
     """Converted, with the newest message behind it, and cut to any length."""

@@ -156,7 +156,7 @@ def test_serve_on_a_port_that_is_taken_is_one_line(platform: Platform, program: 
     assert "already in use" in ended.complaint
 
 
-def test_run_starts_answers_and_stops_with_the_first_signal(
+def test_c53_run_starts_answers_and_stops_with_the_first_signal(
     platform: Platform, program: Start
 ) -> None:
     running = program("run", "made_up:Slow", **platform.environ)
@@ -184,7 +184,9 @@ def test_run_starts_answers_and_stops_with_the_first_signal(
     assert platform.api_key not in text + ended.err
 
 
-def test_a_stop_without_enough_grace_is_not_graceful(platform: Platform, program: Start) -> None:
+def test_c51_a_stop_without_enough_grace_is_not_graceful(
+    platform: Platform, program: Start
+) -> None:
     running = program("run", "made_up:Slow", "--grace", "0.1", **platform.environ)
     running.log_until("ready")
     platform.say("hello")
@@ -196,7 +198,7 @@ def test_a_stop_without_enough_grace_is_not_graceful(platform: Platform, program
     assert "0 settled, 1 abandoned" in ended.err
 
 
-def test_the_second_signal_ends_the_process_although_a_handler_blocks_it(
+def test_c53_the_second_signal_ends_the_process_although_a_handler_blocks_it(
     platform: Platform, program: Start
 ) -> None:
     running = program("run", "made_up:Blocked", **platform.environ)
@@ -215,7 +217,7 @@ def test_the_second_signal_ends_the_process_although_a_handler_blocks_it(
 
 
 @pytest.mark.parametrize(("adapter", "code"), [("Quits", 7), ("Interrupts", 130)])
-def test_a_handler_may_end_the_process(
+def test_c18_a_handler_may_end_the_process(
     platform: Platform, program: Start, adapter: str, code: int
 ) -> None:
     running = program("run", f"made_up:{adapter}", **platform.environ)

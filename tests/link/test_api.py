@@ -184,7 +184,7 @@ async def _forget(api: Api) -> None:
     await api.once("GET", "/slow", within=500)
 
 
-async def test_claims_do_not_queue_behind_bulk(autojump_clock: trio.testing.MockClock) -> None:
+async def test_c48_claims_do_not_queue_behind_bulk(autojump_clock: trio.testing.MockClock) -> None:
     async with api_over(10.0) as (api, transport), trio.open_nursery() as nursery:
         for _ in range(600):
             nursery.start_soon(_forget, api)
@@ -267,7 +267,7 @@ async def test_connections_that_nobody_needs_are_closed(
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_repeatable_calls_are_repeated(
+async def test_c25_repeatable_calls_are_repeated(
     autojump_clock: trio.testing.MockClock, method: str, trouble: Any
 ) -> None:
     async with api_over(trouble, trouble, 200) as (api, transport):
@@ -339,7 +339,7 @@ async def test_a_repeatable_call_is_bounded_as_a_whole(
             assert 45 <= trio.current_time() - began <= 60
 
 
-async def test_no_token_is_held_while_waiting(autojump_clock: trio.testing.MockClock) -> None:
+async def test_c49_no_token_is_held_while_waiting(autojump_clock: trio.testing.MockClock) -> None:
     async with api_over(no(429, 30), 200, rest_bulk=1) as (api, transport):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(api.repeat, "GET", "/waits")
@@ -350,7 +350,7 @@ async def test_no_token_is_held_while_waiting(autojump_clock: trio.testing.MockC
         assert len(transport.seen) == 3
 
 
-async def test_a_cancelled_sleeper_holds_up_nobody(
+async def test_c49_a_cancelled_sleeper_holds_up_nobody(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """All are told to wait 10 s; the first of them is cancelled; the others go on in time."""
@@ -377,7 +377,7 @@ async def test_a_cancelled_sleeper_holds_up_nobody(
 
 
 @pytest.mark.parametrize("trouble", [httpx.ConnectError("c"), httpx.PoolTimeout("p"), 429])
-async def test_a_post_is_sent_again_when_nothing_was_written(
+async def test_c25_a_post_is_sent_again_when_nothing_was_written(
     autojump_clock: trio.testing.MockClock, trouble: Any
 ) -> None:
     async with api_over(trouble, trouble, 201) as (api, transport):
@@ -388,7 +388,7 @@ async def test_a_post_is_sent_again_when_nothing_was_written(
 @pytest.mark.parametrize(
     "trouble", [500, 503, 504, 408, httpx.ReadError("r"), httpx.RemoteProtocolError("cut"), 99.0]
 )
-async def test_g76_a_post_of_unknown_outcome_is_never_repeated(
+async def test_g76_c25_a_post_of_unknown_outcome_is_never_repeated(
     autojump_clock: trio.testing.MockClock, trouble: Any
 ) -> None:
     async with api_over(trouble, 201) as (api, transport):
@@ -419,7 +419,7 @@ async def test_a_post_that_is_never_sent_ends_with_the_call(
 
 
 @pytest.mark.slow
-async def test_a_storm_of_cancellations_leaves_the_pool_whole(
+async def test_c47_a_storm_of_cancellations_leaves_the_pool_whole(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Forty callers, a pool of ten, everything cancelled in flight, many times over."""

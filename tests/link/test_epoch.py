@@ -125,7 +125,7 @@ async def test_g62_a_mute_peer_is_dropped_although_it_pushes(
         assert world.peer.connections[0].close_code == 1006
 
 
-async def test_a_reply_behind_unread_frames_is_not_lost(
+async def test_c46_a_reply_behind_unread_frames_is_not_lost(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """2000 frames and then the reply arrive in the very moment when patience is over."""
@@ -195,7 +195,7 @@ async def test_cancelling_serve_sends_one_close_frame(
         assert world.seen.of("disconnected") == [(1, "the link is shutting down")]
 
 
-async def test_a_goodbye_to_a_peer_that_does_not_answer_is_bounded(
+async def test_c44_a_goodbye_to_a_peer_that_does_not_answer_is_bounded(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -208,7 +208,7 @@ async def test_a_goodbye_to_a_peer_that_does_not_answer_is_bounded(
         assert trio.current_time() - began == pytest.approx(1.0, abs=0.05)
 
 
-async def test_a_stuck_writer_ends_the_socket_after_dead_seconds(
+async def test_c45_a_stuck_writer_ends_the_socket_after_dead_seconds(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:

@@ -170,7 +170,7 @@ async def test_posts() -> None:
         (200, [], None),
     ],
 )
-async def test_g76_an_odd_success_is_a_success(
+async def test_g76_c26_an_odd_success_is_a_success(
     status: int, body: Any, content: bytes | None
 ) -> None:
     async with rest_over(status, body, content) as (rest, seen):

@@ -73,7 +73,7 @@ async def connect(url: str, seconds: float = 5.0) -> None:
     ],
     ids=["empty", "ends with the stream", "json", "chunked"],
 )
-async def test_a_refused_upgrade_is_typed_and_leaks_nothing(answer: bytes) -> None:
+async def test_c44_a_refused_upgrade_is_typed_and_leaks_nothing(answer: bytes) -> None:
     async with tcp_server(raw_handler(answer)) as url:
         with trio.fail_after(2), pytest.raises(UpgradeRefused) as caught:
             await connect(url)
@@ -83,13 +83,13 @@ async def test_a_refused_upgrade_is_typed_and_leaks_nothing(answer: bytes) -> No
 
 
 @pytest.mark.parametrize("answer", [b"", b"\x00\xff", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 1"])
-async def test_a_handshake_that_ends_or_is_nonsense_fails_at_once(answer: bytes) -> None:
+async def test_c44_a_handshake_that_ends_or_is_nonsense_fails_at_once(answer: bytes) -> None:
     async with tcp_server(raw_handler(answer)) as url:
         with trio.fail_after(2), pytest.raises(ConnectFailed):
             await connect(url)
 
 
-async def test_a_silent_handshake_is_bounded() -> None:
+async def test_c44_a_silent_handshake_is_bounded() -> None:
     async with tcp_server(raw_handler(b"", wait=60)) as url:
         with trio.fail_after(2), pytest.raises(ConnectFailed, match="in time"):
             await connect(url, 0.1)
@@ -146,7 +146,7 @@ async def test_an_abnormal_end_is_typed_and_leaks_nothing(how: str) -> None:
         assert caught.value.code == {"1011": 1011, "garbage": 1002}.get(how, 1006)
 
 
-async def test_leaving_by_an_error_is_quick_with_a_silent_peer() -> None:
+async def test_c44_leaving_by_an_error_is_quick_with_a_silent_peer() -> None:
     async def talk(ws: trio_websocket.WebSocketConnection, stream: trio.SocketStream) -> None:
         await trio.sleep_forever()
 

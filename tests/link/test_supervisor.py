@@ -41,7 +41,7 @@ async def serve_until_it_ends(world: World, patience: float = 120) -> BaseExcept
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_g60_a_refused_key_is_terminal_at_once(
+async def test_g60_c43_a_refused_key_is_terminal_at_once(
     autojump_clock: trio.testing.MockClock, status: int
 ) -> None:
     async with open_world() as world:
@@ -57,7 +57,7 @@ async def test_g60_a_refused_key_is_terminal_at_once(
 
 
 @pytest.mark.parametrize("status", [400, 404, 426])
-async def test_g60_a_wrong_address_is_terminal_with_the_servers_reason(
+async def test_g60_c43_a_wrong_address_is_terminal_with_the_servers_reason(
     autojump_clock: trio.testing.MockClock, status: int
 ) -> None:
     async with open_world() as world:
@@ -80,7 +80,7 @@ async def test_g60_a_wrong_address_is_terminal_with_the_servers_reason(
     ids=["header", "body", "numeric string"],
 )
 @pytest.mark.parametrize("again", [False, True], ids=["first", "reconnect"])
-async def test_a_told_wait_is_obeyed_on_every_connect(
+async def test_c43_a_told_wait_is_obeyed_on_every_connect(
     autojump_clock: trio.testing.MockClock, refusal: Refusal, again: bool
 ) -> None:
     async with open_world() as world:
@@ -100,7 +100,7 @@ async def test_a_told_wait_is_obeyed_on_every_connect(
 @pytest.mark.parametrize(
     "opening", [OSError("refused"), "fin", "HTTP/1.1 500 Oops\r\n\r\n", "what?\r\n\r\n"]
 )
-async def test_other_failures_back_off_until_it_works(
+async def test_c43_other_failures_back_off_until_it_works(
     autojump_clock: trio.testing.MockClock, opening: Exception | str
 ) -> None:
     async with open_world() as world:
@@ -142,7 +142,7 @@ async def test_patience_covers_a_silent_handshake(autojump_clock: trio.testing.M
         assert trio.current_time() - began == pytest.approx(5)
 
 
-async def test_a_silent_handshake_is_bounded_by_our_own_scope(
+async def test_c44_a_silent_handshake_is_bounded_by_our_own_scope(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -165,7 +165,7 @@ async def test_joining_control_is_part_of_the_first_connect(
         assert [call[0] for call in world.seen.of("disconnected")] == [1]
 
 
-async def test_a_conflict_is_waited_for_within_its_limit(
+async def test_c43_a_conflict_is_waited_for_within_its_limit(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world(conflict_policy=ConflictPolicy.REJECT) as world:
@@ -203,7 +203,7 @@ async def test_a_conflict_that_goes_away_lets_us_in(
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 426, 500])
-async def test_a_reconnect_survives_what_ends_a_first_connect(
+async def test_c43_a_reconnect_survives_what_ends_a_first_connect(
     autojump_clock: trio.testing.MockClock, status: int
 ) -> None:
     async with open_world() as world:
@@ -217,7 +217,7 @@ async def test_a_reconnect_survives_what_ends_a_first_connect(
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_g60_a_refused_reconnect_asks_once_whether_the_key_is_good(
+async def test_g60_c43_a_refused_reconnect_asks_once_whether_the_key_is_good(
     autojump_clock: trio.testing.MockClock, status: int
 ) -> None:
     async with open_world() as world:
@@ -234,7 +234,7 @@ async def test_g60_a_refused_reconnect_asks_once_whether_the_key_is_good(
         assert len(world.me_requests) == 2
 
 
-async def test_g60_a_key_that_was_withdrawn_ends_the_run(
+async def test_g60_c43_a_key_that_was_withdrawn_ends_the_run(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -308,7 +308,7 @@ async def test_repeated_trouble_is_logged_sparsely(
 # --------------------------------------------------------------------------- topics
 
 
-async def test_g28_a_rejected_topic_is_joined_again_until_it_works(
+async def test_g28_c41_a_rejected_topic_is_joined_again_until_it_works(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -333,7 +333,7 @@ async def test_g28_a_rejected_topic_is_joined_again_until_it_works(
 
 @pytest.mark.parametrize("topic", [ROOM, ROOMS, CONTROL])
 @pytest.mark.parametrize("event", ["phx_error", "phx_close"])
-async def test_g28_a_topic_that_ends_on_a_healthy_socket_is_joined_again(
+async def test_g28_c41_a_topic_that_ends_on_a_healthy_socket_is_joined_again(
     autojump_clock: trio.testing.MockClock, topic: str, event: str
 ) -> None:
     async with open_world() as world:
@@ -354,7 +354,7 @@ async def test_g28_a_topic_that_ends_on_a_healthy_socket_is_joined_again(
         assert world.link.epoch == 1
 
 
-async def test_g28_a_late_end_of_an_old_join_changes_nothing(
+async def test_g28_c40_a_late_end_of_an_old_join_changes_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -415,7 +415,7 @@ async def test_an_unwanted_topic_is_left_and_can_be_wanted_again(
         assert len(peer.sent("phx_leave")) == 1
 
 
-async def test_g29_many_topics_join_in_parallel_within_the_limit(
+async def test_g29_c42_many_topics_join_in_parallel_within_the_limit(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -489,7 +489,7 @@ async def _cancel_after(scope: trio.CancelScope, steps: int) -> None:
     scope.cancel()
 
 
-async def test_the_key_is_in_no_log_line_at_any_level(
+async def test_c60_the_key_is_in_no_log_line_at_any_level(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

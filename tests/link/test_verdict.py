@@ -33,7 +33,7 @@ GONE = Supersede("session.already_connected", "newer")
         (200, BackOff, BackOff),
     ],
 )
-def test_upgrade_answers(status: int, first: type, again: type) -> None:
+def test_c43_upgrade_answers(status: int, first: type, again: type) -> None:
     end = End("because", status=status)
     verdict = judge(end, "ws://x", first=True)
     if issubclass(first, BandError):
@@ -47,7 +47,7 @@ def test_upgrade_answers(status: int, first: type, again: type) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_told_wait_is_a_minimum_and_has_a_limit(status: int, first: bool) -> None:
+def test_c43_a_told_wait_is_a_minimum_and_has_a_limit(status: int, first: bool) -> None:
     for told, low, high in ((7.0, 7, 7.7), (1e9, 3600, 3960)):
         verdict = judge(End("busy", status=status, told=told), "ws://x", first=first)
         assert isinstance(verdict, Wait)

@@ -50,7 +50,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch, times: int, error: BaseException) 
     return broken
 
 
-async def test_g45_a_room_that_breaks_is_told_and_started_again_after_a_back_off(
+async def test_g45_c52_a_room_that_breaks_is_told_and_started_again_after_a_back_off(
     autojump_clock: trio.testing.MockClock,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -180,7 +180,7 @@ def break_down(*args: Any) -> None:
 
 
 @pytest.mark.parametrize("part", ["outbox", "presence", "adapter", "dispatcher", "listing"])
-async def test_g45_any_other_part_that_breaks_makes_run_raise(
+async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
     part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def break_the_listing() -> None:

@@ -190,7 +190,7 @@ async def test_g09_a_200_with_an_odd_body_is_a_claim(
         assert claims(here) == [(message, "claimed")]
 
 
-async def test_g09_a_room_that_is_stopped_keeps_its_message_for_the_play(
+async def test_g09_c09_a_room_that_is_stopped_keeps_its_message_for_the_play(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

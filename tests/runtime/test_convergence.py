@@ -179,7 +179,7 @@ async def test_g29_a_push_is_newer_than_the_listing_that_is_being_read(
             assert [event.room_id for event in here.seen(RoomServed)].count(new) == 1
 
 
-async def test_g29_a_room_that_is_added_while_the_listing_hangs_is_served_at_once(
+async def test_g29_c42_a_room_that_is_added_while_the_listing_hangs_is_served_at_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

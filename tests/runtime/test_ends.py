@@ -208,7 +208,7 @@ async def ended_by(agent: Agent, stop_after: float | None) -> BaseException | No
 
 @pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("where", ["handler", "child", "group"])
-async def test_g44_g57_an_end_of_the_program_from_a_turn_leaves_run_as_itself_and_in_order(
+async def test_g44_g57_c18_an_end_of_the_program_from_a_turn_leaves_run_as_itself_and_in_order(
     where: str, end: type[BaseException], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life(hang) as here:
@@ -352,7 +352,7 @@ async def test_g62_is_connected_says_what_the_socket_does(
         assert ended == [False] * 3
 
 
-async def test_g44_an_exit_leaves_a_block_around_the_agent_with_its_code(
+async def test_g44_c18_an_exit_leaves_a_block_around_the_agent_with_its_code(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def leave(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async

@@ -59,7 +59,7 @@ TEXTS: dict[str, tuple[Callable[[str], BaseException], Callable[[str], bool]]] =
 
 
 @pytest.mark.parametrize("case", TEXTS)
-async def test_g79_error_text_is_clean_short_masked_and_accepted_at_once(
+async def test_g79_c14_error_text_is_clean_short_masked_and_accepted_at_once(
     case: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     make, right = TEXTS[case]
@@ -112,7 +112,7 @@ async def test_g79_a_text_that_the_platform_refuses_is_replaced_by_the_bare_name
 
 
 @pytest.mark.parametrize("budget", [1, 2])
-async def test_g79_no_log_line_and_no_row_holds_the_key(
+async def test_g79_c60_no_log_line_and_no_row_holds_the_key(
     budget: int, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")

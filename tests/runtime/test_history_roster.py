@@ -199,7 +199,7 @@ async def test_g64_c34_a_history_that_cannot_be_read_is_never_taken_for_an_empty
         ]
 
 
-async def test_g64_one_failed_page_is_read_again_in_the_same_turn(
+async def test_g64_c34_one_failed_page_is_read_again_in_the_same_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

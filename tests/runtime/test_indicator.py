@@ -57,7 +57,7 @@ async def test_g71_c58_a_turn_is_shown_after_the_delay_refreshed_and_ended_once(
             assert told(here, began) == expected
 
 
-async def test_g71_two_turns_back_to_back_are_two_series(
+async def test_g71_c58_two_turns_back_to_back_are_two_series(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(4)) as here:
@@ -78,7 +78,7 @@ async def not_accepted_once(call: Call) -> None:
 
 
 @pytest.mark.parametrize("end", ["raise", "not accepted", "interrupt", "stop", "leave", "shutdown"])
-async def test_g71_however_the_turn_ends_the_last_word_is_false(
+async def test_g71_c58_however_the_turn_ends_the_last_word_is_false(
     end: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def late_failure(call: Call) -> None:

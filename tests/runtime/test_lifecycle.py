@@ -88,7 +88,9 @@ async def test_g59_a_run_that_is_over_has_left_no_message_behind_in_the_next(
         assert here.adapter.texts == ["a", "b"]
 
 
-async def test_a_running_agent_cannot_be_run_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_c54_a_running_agent_cannot_be_run_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with life() as here:
         room = await here.room()
         async with here.running() as agent:
@@ -148,7 +150,7 @@ async def test_g46_leaving_the_block_stops_the_agent_and_waits_for_its_turns(
         await here.assert_nothing_left()
 
 
-async def test_g46_an_error_of_the_block_comes_out_as_itself(
+async def test_g46_c18_an_error_of_the_block_comes_out_as_itself(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -186,7 +188,9 @@ async def test_a_grace_that_is_no_time_is_refused(grace: float) -> None:
             here.agent().stop(grace=grace)
 
 
-async def test_g59_stop_before_run_has_no_effect(autojump_clock: trio.testing.MockClock) -> None:
+async def test_g59_c53_stop_before_run_has_no_effect(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with life() as here:
         room = await here.room()
         agent = here.agent(SessionConfig())

@@ -174,7 +174,7 @@ async def test_g33_after_a_reconnect_the_next_turn_sees_the_platforms_roster(
         assert "Cee" not in text
 
 
-async def test_g33_a_roster_that_cannot_be_read_is_read_for_the_next_turn(
+async def test_g33_c34_a_roster_that_cannot_be_read_is_read_for_the_next_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(decline) as here:

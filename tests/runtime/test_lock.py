@@ -49,7 +49,7 @@ async def test_g61_a_second_instance_is_refused_before_any_other_side_effect(
         await here.assert_nothing_left()
 
 
-async def test_g61_two_starts_at_one_moment_have_one_winner(
+async def test_g61_c55_two_starts_at_one_moment_have_one_winner(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -73,7 +73,7 @@ async def test_g61_two_starts_at_one_moment_have_one_winner(
         await here.assert_nothing_left()
 
 
-async def test_g61_the_lock_is_held_until_the_last_turn_has_ended(
+async def test_g61_c55_the_lock_is_held_until_the_last_turn_has_ended(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -114,7 +114,7 @@ async def test_g61_a_start_that_failed_has_let_go_of_it(
             pass
 
 
-def test_g61_the_kernel_frees_the_lock_of_a_process_that_was_killed() -> None:
+def test_g61_c55_the_kernel_frees_the_lock_of_a_process_that_was_killed() -> None:
     code = (
         "import sys, tempfile, time\n"
         "tempfile.tempdir = sys.argv[1]\n"
@@ -139,13 +139,13 @@ def test_g61_the_kernel_frees_the_lock_of_a_process_that_was_killed() -> None:
     assert lock_path("a-1").exists(), "the file is never removed"
 
 
-def test_g61_what_the_file_says_decides_nothing() -> None:
+def test_g61_c55_what_the_file_says_decides_nothing() -> None:
     lock_path("a-1").write_text("pid 1, since for ever\n")
     with instance_lock("a-1"):
         pass
 
 
-def test_g61_agents_and_temp_dirs_are_apart(
+def test_g61_c55_agents_and_temp_dirs_are_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with instance_lock("a-1"), instance_lock("a-2"):
@@ -165,7 +165,7 @@ def test_g61_an_id_that_is_no_file_name_is_hashed() -> None:
     assert lock_path("a b") != lock_path("a  b")
 
 
-def test_g61_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:
+def test_g61_c55_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:
     lock_path("a-1").mkdir()  # as good as forbidden, and works for root too
     with pytest.raises(BandConfigError, match="cannot be opened") as caught, instance_lock("a-1"):
         raise AssertionError("held")

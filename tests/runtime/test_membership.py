@@ -56,7 +56,7 @@ def story(here: LifeStage, *kinds: type[TraceEvent]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("withdraw", [removed, deleted, unlisted])
-async def test_g54_leaving_ends_the_turn_writes_nothing_and_cleans_up_once(
+async def test_g54_c56_leaving_ends_the_turn_writes_nothing_and_cleans_up_once(
     withdraw: Withdraw, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life(hang) as here:
@@ -118,7 +118,7 @@ async def test_g54_leaving_does_not_wait_for_a_read_or_a_claim(
 
 
 @pytest.mark.parametrize("how", ["raises", "hangs"])
-async def test_g54_a_clean_up_hook_that_fails_on_leaving_is_bounded_and_told(
+async def test_g54_c57_a_clean_up_hook_that_fails_on_leaving_is_bounded_and_told(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -153,7 +153,7 @@ async def test_g54_nothing_of_a_room_is_claimed_after_it_was_left(
 # ------------------------------------------------------------------ coming back
 
 
-async def test_g54_g55_a_room_that_comes_back_gets_a_fresh_child_after_the_old_one_has_ended(
+async def test_g54_g55_c02_c56_a_room_that_comes_back_gets_a_fresh_child_after_the_old_one_has_ended(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The old turn is slow to die; what happens meanwhile belongs to the new membership."""

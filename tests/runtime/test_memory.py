@@ -40,7 +40,7 @@ async def forget(here: Stage) -> None:
 
 
 @pytest.mark.slow
-async def test_g77_rooms_that_were_joined_and_left_leave_nothing(
+async def test_g77_c59_rooms_that_were_joined_and_left_leave_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here, here.running() as agent:
@@ -63,7 +63,7 @@ async def test_g77_rooms_that_were_joined_and_left_leave_nothing(
 
 
 @pytest.mark.slow
-async def test_g77_messages_of_a_room_leave_a_constant(
+async def test_g77_c59_messages_of_a_room_leave_a_constant(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Live, from the backlog, given up, and as floods of hints during a turn."""

@@ -492,7 +492,7 @@ async def test_g23_c06_own_messages_are_never_handled_and_do_not_stop_the_drain(
         assert not {message for message, _ in claims(here)} & set(own)
 
 
-async def test_g23_an_echo_of_our_reply_is_not_handled(
+async def test_g23_c06_an_echo_of_our_reply_is_not_handled(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     def as_ours(frame: Frame) -> Frame:

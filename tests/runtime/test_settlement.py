@@ -221,7 +221,7 @@ async def test_g37_the_report_comes_behind_the_final_mark_and_once(
         assert len(sent(here, "post_event")) == 1
 
 
-async def test_a_room_with_too_many_unconfirmed_records_claims_nothing_new(
+async def test_c10_a_room_with_too_many_unconfirmed_records_claims_nothing_new(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     session = attrs.evolve(QUIET, room_unsettled=3, settle_base_seconds=5, settle_cap_seconds=5)
@@ -414,7 +414,7 @@ FINAL = {
 
 @pytest.mark.parametrize("how", FINAL)
 @pytest.mark.parametrize(("route", "behaviour"), [("processed", reply), ("failed", fail)])
-async def test_g15_a_final_answer_ends_the_matter(
+async def test_g15_c10_a_final_answer_ends_the_matter(
     how: str, route: str, behaviour: Behaviour, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:

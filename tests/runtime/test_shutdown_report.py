@@ -115,7 +115,7 @@ async def test_g53_the_trace_says_the_same_as_the_report(
 
 @pytest.mark.parametrize("hook", ["on_cleanup", "cleanup_all", "registered"])
 @pytest.mark.parametrize("how", ["raises", "raises a group", "raises BaseException", "hangs"])
-async def test_g56_a_clean_up_that_fails_is_in_the_report_and_nothing_else(
+async def test_g56_c57_a_clean_up_that_fails_is_in_the_report_and_nothing_else(
     hook: str, how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     class Odd(BaseException):
@@ -145,7 +145,7 @@ async def test_g56_a_clean_up_that_fails_is_in_the_report_and_nothing_else(
         assert len(here.seen(CleanedUp)) == 2
 
 
-async def test_g56_hooks_may_still_use_the_platform(
+async def test_g56_c57_hooks_may_still_use_the_platform(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:

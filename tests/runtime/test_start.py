@@ -41,7 +41,7 @@ STRIKES = pytest.mark.parametrize("strike", [by_caller, by_stop])
 
 @pytest.mark.slow
 @STRIKES
-async def test_g57_g58_a_start_that_is_cut_at_any_step_leaves_nothing(
+async def test_g57_g58_c54_a_start_that_is_cut_at_any_step_leaves_nothing(
     strike: Strike, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -235,7 +235,7 @@ AFTER_PATIENCE = (identity_down, upgrade_down, join_refused, listing_down)
 
 
 @pytest.mark.parametrize("fault", AT_ONCE, ids=lambda fault: fault.__name__)
-async def test_g57_g60_a_definite_failure_of_the_start_is_raised_as_it_is_and_leaves_nothing(
+async def test_g57_g60_c18_c54_a_definite_failure_of_the_start_is_raised_as_it_is_and_leaves_nothing(
     fault: Callable[[LifeStage], None], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -256,7 +256,7 @@ async def test_g57_g60_a_definite_failure_of_the_start_is_raised_as_it_is_and_le
 
 
 @pytest.mark.parametrize("fault", AFTER_PATIENCE, ids=lambda fault: fault.__name__)
-async def test_g57_a_transient_failure_is_told_once_and_raised_when_the_patience_is_over(
+async def test_g57_c54_a_transient_failure_is_told_once_and_raised_when_the_patience_is_over(
     fault: Callable[[LifeStage], None],
     autojump_clock: trio.testing.MockClock,
     caplog: pytest.LogCaptureFixture,

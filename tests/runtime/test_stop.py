@@ -55,7 +55,7 @@ async def test_g51_an_idle_agent_stops_at_once(autojump_clock: trio.testing.Mock
         )  # fmt: skip
 
 
-async def test_g51_g53_turns_of_all_rooms_are_cut_off_together_and_served_again(
+async def test_g51_g53_c50_turns_of_all_rooms_are_cut_off_together_and_served_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life(hang) as here:
@@ -97,7 +97,7 @@ async def test_g51_the_grace_lets_turns_finish(autojump_clock: trio.testing.Mock
 
 @pytest.mark.parametrize("second", [0.0, 1.0, 25.0])
 @pytest.mark.parametrize("phase", ["turn", "on_cleanup", "cleanup_all", "mark", "pending mark"])
-async def test_g51_a_second_stop_can_only_bring_the_end_forward(
+async def test_g51_c53_a_second_stop_can_only_bring_the_end_forward(
     phase: str, second: float, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Whatever the first stop is waiting for; one that allows more time changes nothing."""
@@ -131,7 +131,7 @@ async def test_g51_a_second_stop_can_only_bring_the_end_forward(
         assert len(here.seen(ShutDown)) == 1
 
 
-async def test_g51_everything_hangs_at_once(autojump_clock: trio.testing.MockClock) -> None:
+async def test_g51_c51_everything_hangs_at_once(autojump_clock: trio.testing.MockClock) -> None:
     """Marks, reports, hooks and the socket: each has a deadline, and the next part its turn."""
     async with life() as here:
         busy, marking = await here.room(), await here.room()
@@ -184,7 +184,7 @@ async def test_g51_a_slow_mark_leaves_the_clean_up_its_time(
         assert (report.settles_pending, report.graceful) == (1, False)
 
 
-async def test_g51_a_healthy_end_sends_one_close_frame_and_leaves_no_topics(
+async def test_g51_c51_a_healthy_end_sends_one_close_frame_and_leaves_no_topics(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -211,7 +211,7 @@ async def test_g51_a_stop_while_the_socket_is_down_waits_for_nothing(
         assert trio.current_time() == began
 
 
-async def test_g51_stop_from_a_handler_lets_that_handler_finish(
+async def test_g51_c53_stop_from_a_handler_lets_that_handler_finish(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -232,7 +232,7 @@ async def test_g51_stop_from_a_handler_lets_that_handler_finish(
         await here.assert_nothing_left()
 
 
-async def test_g51_stop_without_grace_from_a_handler_releases_its_message(
+async def test_g51_c53_stop_without_grace_from_a_handler_releases_its_message(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:

@@ -50,7 +50,7 @@ def raising(error: BaseException) -> Any:
     ],
     ids=["error", "foreign", "asyncio", "group of one", "group", "generator exit"],
 )
-async def test_g44_whatever_leaves_the_handler_fails_that_turn_only(
+async def test_g44_c18_whatever_leaves_the_handler_fails_that_turn_only(
     error: BaseException, text: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -227,7 +227,7 @@ async def test_g69_a_failed_report_of_the_adapter_is_replaced_by_ours(
         assert [f["provider"] for f in await errors_in(here, room)] == ["band-runtime"]
 
 
-async def test_g01_a_handler_that_swallows_its_cancellation_is_interrupted_all_the_same(
+async def test_g01_c17_a_handler_that_swallows_its_cancellation_is_interrupted_all_the_same(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

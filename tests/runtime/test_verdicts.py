@@ -152,7 +152,7 @@ async def rows(here: Stage, room: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("behaviour", VERDICTS, ids=lambda each: each.__name__)
-async def test_g67_g68_what_was_recorded_decides(
+async def test_g67_g68_c12_what_was_recorded_decides(
     behaviour: Behaviour, autojump_clock: trio.testing.MockClock
 ) -> None:
     record, seen = VERDICTS[behaviour]
@@ -180,7 +180,7 @@ async def test_g67_a_send_that_was_refused_is_no_reply(
         assert [event.kind for event in here.seen(Recorded)] == ["failed"]
 
 
-async def test_g67_a_send_of_unknown_outcome_counts_as_a_reply(
+async def test_g67_c25_a_send_of_unknown_outcome_counts_as_a_reply(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(outcome_unknown) as here:

@@ -63,7 +63,7 @@ class OneOfTwo:
         ((), []),
     ],
 )
-def test_mentions_in_any_shape(mentions: Any, wanted: list[str]) -> None:
+def test_c30_mentions_in_any_shape(mentions: Any, wanted: list[str]) -> None:
     args = {"content": "hi", "mentions": mentions}
 
     assert validate_tool_arguments("t", SendMessageInput, args).mentions == wanted
@@ -77,7 +77,7 @@ def test_mentions_in_any_shape(mentions: Any, wanted: list[str]) -> None:
         ({"content": "hi \ud800", "mentions": ["a"]}, SendMessageInput("hi �", ["a"])),
     ],
 )
-def test_the_whole_object(args: Any, wanted: SendMessageInput) -> None:
+def test_c30_the_whole_object(args: Any, wanted: SendMessageInput) -> None:
     assert validate_tool_arguments("t", SendMessageInput, args) == wanted
 
 
@@ -92,13 +92,13 @@ def test_the_whole_object(args: Any, wanted: SendMessageInput) -> None:
         ({"page": None, "page_size": " 8 "}, (1, 8)),
     ],
 )
-def test_numbers_and_defaults(args: Any, wanted: tuple[int, int]) -> None:
+def test_c30_numbers_and_defaults(args: Any, wanted: tuple[int, int]) -> None:
     found = validate_tool_arguments("t", LookupPeersInput, args)
 
     assert (found.page, found.page_size) == wanted
 
 
-def test_other_types_are_repaired_too() -> None:
+def test_c30_other_types_are_repaired_too() -> None:
     args = {
         "flag": "true",
         "ratio": "0.25",
@@ -132,7 +132,7 @@ def test_other_types_are_repaired_too() -> None:
         (7, "must be one JSON object"),
     ],
 )
-def test_what_has_no_one_reading_is_told(args: Any, problem: str) -> None:
+def test_c30_what_has_no_one_reading_is_told(args: Any, problem: str) -> None:
     with pytest.raises(InvalidToolArgumentsError) as caught:
         validate_tool_arguments("t", Everything, args)
 
@@ -141,7 +141,7 @@ def test_what_has_no_one_reading_is_told(args: Any, problem: str) -> None:
     assert problem in text
 
 
-def test_every_problem_is_listed() -> None:
+def test_c30_every_problem_is_listed() -> None:
     with pytest.raises(InvalidToolArgumentsError) as caught:
         validate_tool_arguments("band_send_event", SendEventInput, {"message_type": "loud"})
 

@@ -85,7 +85,7 @@ def test_a_message_without_time_or_roster_still_works() -> None:
     assert message.created_at.tzinfo is not None
 
 
-def test_own_items_are_known_by_id_and_never_by_name() -> None:
+def test_c36_own_items_are_known_by_id_and_never_by_name() -> None:
     rows = [
         _row(id="1", sender_id="me", sender_type="Agent"),
         _row(id="2", sender_id="other", sender_type="Agent", sender_name="Scribe"),
@@ -127,7 +127,7 @@ def test_what_stands_before_a_message() -> None:
 
 
 @pytest.mark.parametrize("name", ["System", " system ", "Sys\u200btem", "[System]"])
-def test_a_participant_called_system_shows_a_handle(name: str) -> None:
+def test_c39_a_participant_called_system_shows_a_handle(name: str) -> None:
     people = [{"id": "u1", "name": name, "handle": "sly"}]
 
     message = to_platform_message(_row(), room_id="r", participants=people)
@@ -138,7 +138,7 @@ def test_a_participant_called_system_shows_a_handle(name: str) -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=60))
-def test_no_text_can_begin_a_line_as_somebody_else(name: str, content: str) -> None:
+def test_c39_no_text_can_begin_a_line_as_somebody_else(name: str, content: str) -> None:
     row = _row(content=content, sender_name=name, sender_id="u9")
     lines = to_platform_message(row, room_id="r").format_for_llm().split("\n")
 
@@ -174,7 +174,7 @@ def test_an_empty_room_is_said_to_be_empty(people: list[dict[str, Any]]) -> None
     assert texts.ROSTER_OWN_WORDS not in text
 
 
-def test_a_description_of_any_size_is_short() -> None:
+def test_c39_a_description_of_any_size_is_short() -> None:
     people = [{"id": "u", "handle": "h", "description": "word " * 20_000}]
     line = build_participants_message(people).split("\n")[1]
 
@@ -184,7 +184,7 @@ def test_a_description_of_any_size_is_short() -> None:
 
 @given(st.lists(st.fixed_dictionaries({"id": st.just("x"), "name": st.text(), "handle": st.text(),
                                        "type": st.text(), "description": st.text()}), max_size=3))  # fmt: skip
-def test_each_participant_takes_one_line(people: list[dict[str, Any]]) -> None:
+def test_c39_each_participant_takes_one_line(people: list[dict[str, Any]]) -> None:
     lines = build_participants_message(people).splitlines()
     extra = 1 + (not people) + (texts.ROSTER_OWN_WORDS in lines)
 

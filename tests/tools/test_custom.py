@@ -556,7 +556,7 @@ async def test_c27_a_repeated_call_id_runs_once() -> None:
 # --------------------------------------------------------------------------- time
 
 
-async def test_a_time_limit_is_an_answer_for_the_model(autojump_clock: MockClock) -> None:
+async def test_c20_a_time_limit_is_an_answer_for_the_model(autojump_clock: MockClock) -> None:
     async def slow() -> None:
         await trio.sleep(100)
 
@@ -569,7 +569,7 @@ async def test_a_time_limit_is_an_answer_for_the_model(autojump_clock: MockClock
     assert trio.current_time() - began == pytest.approx(2)
 
 
-async def test_an_outer_cancellation_is_never_an_answer(autojump_clock: MockClock) -> None:
+async def test_c24_an_outer_cancellation_is_never_an_answer(autojump_clock: MockClock) -> None:
     async def slow() -> None:
         await trio.sleep(100)
 
@@ -581,7 +581,7 @@ async def test_an_outer_cancellation_is_never_an_answer(autojump_clock: MockCloc
     assert scope.cancelled_caught
 
 
-async def test_a_sync_tool_is_abandoned_when_cancelled() -> None:
+async def test_c21_a_sync_tool_is_abandoned_when_cancelled() -> None:
     go, started = threading.Event(), threading.Event()
 
     @custom.declares_turn_effect(TurnEffect.ACT)

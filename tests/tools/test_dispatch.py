@@ -55,7 +55,7 @@ async def test_names_are_exact(name: str) -> None:
     assert outcome.error_message == outcome.value
 
 
-async def test_bad_arguments_are_answered_and_nothing_is_requested() -> None:
+async def test_c30_bad_arguments_are_answered_and_nothing_is_requested() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         outcome = await tools.execute_tool_call_structured("band_send_message", {"content": "x"})
@@ -107,7 +107,7 @@ async def test_a_stop_is_raised_out_of_dispatch() -> None:
 # --------------------------------------------------------------------------- once per call id
 
 
-async def test_one_call_id_runs_once(autojump_clock: MockClock) -> None:
+async def test_c27_one_call_id_runs_once(autojump_clock: MockClock) -> None:
     platform = Platform()
     values: list[Any] = []
 

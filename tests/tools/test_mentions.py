@@ -31,13 +31,13 @@ ROSTER = [AL, SAM_X, SAM_Y]
 @pytest.mark.parametrize(
     "empty", ["", "@", "  ", "@@ ", ",", "@[[ ]]", {}, {"handle": ""}, 7, None]
 )
-def test_a_mention_of_nobody_is_an_error(empty: Any) -> None:
+def test_c28_a_mention_of_nobody_is_an_error(empty: Any) -> None:
     with pytest.raises(MentionError, match="names nobody"):
         resolve_entry(empty, ROSTER)
 
 
 @pytest.mark.parametrize("name", ["Sam", "sam", "@SAM", " Sam, "])
-def test_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
+def test_c28_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
     with pytest.raises(MentionError, match="ambiguous") as caught:
         resolve_entry(name, ROSTER)
 
@@ -62,7 +62,7 @@ def test_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
         ({"name": "Al"}, Mention("id-al")),
     ],
 )
-def test_ids_handles_names_and_marks_are_understood(entry: Any, wanted: Mention) -> None:
+def test_c28_ids_handles_names_and_marks_are_understood(entry: Any, wanted: Mention) -> None:
     assert resolve_entry(entry, ROSTER) == wanted
 
 
@@ -70,7 +70,7 @@ def test_an_unknown_mention_is_left_to_a_second_look() -> None:
     assert resolve_entry(" @nobody. ", ROSTER) == "nobody"
 
 
-def test_a_name_never_wins_over_a_handle_or_an_id() -> None:
+def test_c28_a_name_never_wins_over_a_handle_or_an_id() -> None:
     impostor = {"id": "id-i", "name": "x/sam", "handle": "impostor"}
     other = {"id": "id-o", "name": "id-y", "handle": "other"}
 

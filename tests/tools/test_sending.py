@@ -66,7 +66,7 @@ async def test_attachments_are_sent_only_when_given() -> None:
     assert "attachment_ids" not in second["message"]
 
 
-async def test_blank_content_is_not_sent() -> None:
+async def test_c31_blank_content_is_not_sent() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         assert await tools.send_message(" \u200b\n", ["maria"]) is None
@@ -76,7 +76,7 @@ async def test_blank_content_is_not_sent() -> None:
     assert not tools.turn.complete
 
 
-async def test_content_above_the_limits_is_refused_before_any_request() -> None:
+async def test_c31_content_above_the_limits_is_refused_before_any_request() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         with pytest.raises(BandToolError, match="524,288 are possible"):
@@ -113,7 +113,7 @@ async def test_an_unknown_mention_refreshes_the_roster_once_and_then_resolves() 
     assert ear.heard[0] == ("roster", [ME, "user-maria", "agent-helper"])
 
 
-async def test_nothing_is_sent_before_all_mentions_resolve() -> None:
+async def test_c28_nothing_is_sent_before_all_mentions_resolve() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         with pytest.raises(MentionError, match=r"matches 'nobody'.*You can mention: @maria\."):
@@ -124,7 +124,7 @@ async def test_nothing_is_sent_before_all_mentions_resolve() -> None:
     assert not tools.turn.complete
 
 
-async def test_an_ambiguous_name_needs_no_request() -> None:
+async def test_c28_an_ambiguous_name_needs_no_request() -> None:
     platform = Platform()
     platform.participants += [SAM_X, SAM_Y]
     async with open_tools(platform) as tools:
@@ -135,7 +135,7 @@ async def test_an_ambiguous_name_needs_no_request() -> None:
 
 
 @pytest.mark.parametrize("mentions", [None, [], [ME], ["@maria/scribe"], ["Scribe"]])
-async def test_only_oneself_or_nobody_is_an_error_with_real_handles(mentions: Any) -> None:
+async def test_c29_only_oneself_or_nobody_is_an_error_with_real_handles(mentions: Any) -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         with pytest.raises(MentionError) as caught:
@@ -147,7 +147,7 @@ async def test_only_oneself_or_nobody_is_an_error_with_real_handles(mentions: An
     assert platform.paths("POST") == []
 
 
-async def test_oneself_is_left_out_and_doubles_are_removed() -> None:
+async def test_c29_oneself_is_left_out_and_doubles_are_removed() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         await tools.send_message("hi", [ME, "@maria", {"id": "user-maria"}, "Maria"])
@@ -192,7 +192,7 @@ async def test_somebody_who_left_is_told_with_fresh_handles() -> None:
     ],
     ids=["empty", "wrapped", "invalid", "no body", "wrong types"],
 )
-async def test_g76_an_odd_success_is_one_send_and_a_success(odd: httpx.Response) -> None:
+async def test_g76_c26_an_odd_success_is_one_send_and_a_success(odd: httpx.Response) -> None:
     platform = Platform()
     platform.answer("POST", "messages", odd, commit=True)
     async with open_tools(platform) as tools:
@@ -215,7 +215,7 @@ async def test_g76_an_odd_success_is_one_send_and_a_success(odd: httpx.Response)
     ],
     ids=["504", "500", "408", "cut", "closed", "hang"],
 )
-async def test_g76_a_lost_answer_is_told_as_unknown_and_never_sent_again(
+async def test_g76_c25_a_lost_answer_is_told_as_unknown_and_never_sent_again(
     lost: Any, autojump_clock: MockClock
 ) -> None:
     platform, ear = Platform(), Ear()
@@ -235,7 +235,7 @@ async def test_g76_a_lost_answer_is_told_as_unknown_and_never_sent_again(
     [httpx.ConnectError("refused"), httpx.Response(429, headers={"retry-after": "3"})],
     ids=["not connected", "429"],
 )
-async def test_g76_what_cannot_have_been_sent_is_tried_again(
+async def test_g76_c25_what_cannot_have_been_sent_is_tried_again(
     early: Any, autojump_clock: MockClock
 ) -> None:
     platform = Platform()
@@ -274,7 +274,7 @@ async def test_g76_a_send_cut_off_by_its_caller_counts_as_said(autojump_clock: M
     assert tools.turn.replied
 
 
-async def test_g76_the_same_message_in_flight_is_joined_not_repeated(
+async def test_g76_c27_the_same_message_in_flight_is_joined_not_repeated(
     autojump_clock: MockClock,
 ) -> None:
     platform = Platform()
@@ -353,7 +353,7 @@ async def test_another_no_is_an_api_error() -> None:
 # --------------------------------------------------------------------------- events
 
 
-async def test_an_event_keeps_head_and_tail_within_the_limit() -> None:
+async def test_c31_an_event_keeps_head_and_tail_within_the_limit() -> None:
     platform = Platform()
     family = "👨‍👩‍👧"
     async with open_tools(platform) as tools:

@@ -72,7 +72,7 @@ async def test_g63_the_walk_stops_at_the_trigger() -> None:
     assert context.reads == [None, "10"]
 
 
-async def test_g63_a_trigger_that_is_not_listed_is_cut_by_its_time() -> None:
+async def test_g63_c37_a_trigger_that_is_not_listed_is_cut_by_its_time() -> None:
     rows = rows_of(50)
     trigger = rows.pop(20)
     assert await load(HistoryWalk(5), trigger, Context(rows, 10)) == [
