@@ -197,8 +197,8 @@ class Backlog:
     def _after_claim(self, message: ChatMessage, claim: ClaimOutcome) -> None:
         now = trio.current_time()
         match claim.result:
-            case ClaimResult.STOPPED:
-                self._keep_for_play(message)
+            case ClaimResult.STOPPED:  # the list serves it after the play, behind what is older
+                self._stopped = (message.id, self.spent(message))
             case ClaimResult.GONE:
                 self._intake.note(message.id, KnownMessage(Known.RECENT))
             case ClaimResult.REFUSED:
@@ -227,7 +227,4 @@ class Backlog:
             wait = half_jitter(self._tries(message), NOT_ACCEPTED_BASE, NOT_ACCEPTED_CAP)
             self._hold(message, Cause.NOT_ACCEPTED, wait, self.spent(message))
         elif record.reason == "stop":
-            self._keep_for_play(message)
-
-    def _keep_for_play(self, message: ChatMessage) -> None:
-        self.resume, self._stopped = message, (message.id, self.spent(message))
+            self.resume, self._stopped = message, (message.id, self.spent(message))

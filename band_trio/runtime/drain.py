@@ -75,7 +75,10 @@ class Drain:
         try:
             if cause is Dirty.SPECULATIVE:
                 await self._wait_for_token()
-            if not await self._from_head():
+            empty = await self._from_head()
+            # While the agent is stopped `next` looks empty, and the signal may come later. Where
+            # something told of work, the list is asked as well: else what comes next overtakes it.
+            if not empty or cause is Dirty.CAUSED:
                 await self._walk()
         except _PassAbandoned:
             self._intake.mark(Dirty.CAUSED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import pytest
 import trio
 import trio.testing
 
@@ -145,3 +146,30 @@ async def test_g19_an_old_push_behind_a_message_that_was_set_aside_is_not_claime
             await trio.sleep(10)
         assert here.band.attempts(message, here.account) == ["success"]
         assert here.adapter.texts == ["bad", "good", "bad"]
+
+
+@pytest.mark.parametrize("play_after", [0.2, 1.2], ids=["before the claim", "after the claim"])
+async def test_g04_g05_a_list_that_looked_empty_while_stopped_lets_nothing_overtake(
+    play_after: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The agent was stopped by a signal; the platform's own stop is told late."""
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await trio.sleep(1)  # the list was read, so that what comes now is new
+            await here.settled(await here.say(room, "first"))
+            here.band.signal(here.account, "stop", room_id=room, correlation_id="a stop")
+            await trio.sleep(1)
+            here.band.faults.delay_push(2.5, event="agent.control", times=2)
+            here.band.faults.delay(1, route="next", skip=1)  # behind the probe
+            here.band.faults.delay(1, route="processing")
+            await here.say(room, "one")
+            await trio.sleep(0.1)
+            last = await here.say(room, "two")
+            await trio.sleep(0.5)
+            await here.band.user.stop(room)
+            await trio.sleep(0.5 + play_after)
+            await here.band.user.play(room)
+            await trio.sleep(30)
+            await here.settled(last)
+        assert here.adapter.texts == ["first", "one", "two"]
