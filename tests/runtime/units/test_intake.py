@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -190,3 +191,37 @@ def trio_free_clear(door: Intake) -> bool:
     """`clear` outside a run, where there is no clock."""
     cause, door.dirty = door.dirty, Dirty.CLEAN
     return cause is not Dirty.CLEAN
+
+
+@pytest.mark.slow
+async def test_g31_c07_ten_thousand_hints_in_the_tick_of_a_poll(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The waiter's deadline and the hint come in one tick, in either order."""
+    door, rounds = intake(), 10_000
+    door.clear()
+    taken: list[tuple[str, float]] = []
+    polls = 0
+
+    async def listen() -> None:
+        nonlocal polls
+        due = trio.current_time() + 1
+        while len(taken) < rounds:
+            hint = door.take()
+            if hint is not None:
+                taken.append((hint.id, trio.current_time()))
+            elif trio.current_time() >= due:
+                polls, due = polls + 1, due + 1
+            else:
+                await door.bell.wait_until(due)
+
+    async with trio.open_nursery() as nursery:
+        began = trio.current_time()
+        nursery.start_soon(listen)
+        for n in range(1, rounds + 1):
+            await trio.sleep_until(began + n)
+            door.offer(row(f"m{n}"))
+
+    assert taken == [(f"m{n}", began + n) for n in range(1, rounds + 1)]
+    assert polls in (rounds - 1, rounds)
+    assert door.dirty is Dirty.CLEAN, "nobody asked for a read"
