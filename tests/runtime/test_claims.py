@@ -160,6 +160,8 @@ async def test_g09_c09_an_unanswered_claim_is_repeated_and_nothing_starts_before
         assert kinds == ["Claimed"] * 4 + ["Started", "Claimed", "Started"]
         assert [answer == "claimed" for _, answer in claims(here)] == [False] * 3 + [True] * 2
         assert starts(here) == [message, behind]
+        asked = [at for at, e in here.trace if isinstance(e, Claimed) and e.message_id == message]
+        assert all(later > earlier for earlier, later in pairwise(asked)), "without a pause"
         assert here.band.attempts(message, here.account) == ["success"]
 
 

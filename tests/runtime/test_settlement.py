@@ -293,6 +293,48 @@ async def test_g13_c11_a_mark_in_flight_is_cut_off_by_nothing_and_then_kept(
         assert len(sent(here, route, message)) == 1
 
 
+async def stop_and_play(here: Stage, room: str) -> None:
+    await here.band.user.stop(room)
+    await trio.sleep(1)
+    await here.band.user.play(room)
+
+
+async def leave_and_come_back(here: Stage, room: str) -> None:
+    await leave(here, room)
+    await trio.sleep(1)
+    here.band.send_frame(here.account, f"agent_rooms:{here.account.id}", "room_added", {"id": room})
+
+
+@pytest.mark.parametrize(
+    "act", [interrupt, stop_and_play, leave_and_come_back], ids=lambda act: act.__name__
+)
+async def test_g13_g14_c11_after_a_mark_that_hangs_only_the_mark_is_repeated(
+    act: Callable[[Stage, str], Awaitable[None]], autojump_clock: trio.testing.MockClock
+) -> None:
+    """Meanwhile the platform serves the message again, by its list and by push."""
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(attrs.evolve(QUIET, settle_seconds=5)):
+            await here.settled(await here.say(room, "first"))
+            here.band.faults.hang(commit=False, route="processed", times=3)
+            message = await here.say(room, "m0")
+            await here.band.until(lambda: len(here.seen(Recorded)) == 2)
+            await trio.sleep(1)
+            await act(here, room)
+            await trio.sleep(6)
+            assert here.band.state(message, here.account) == "processing"
+            push_again(here, room, payload(here, message))
+            here.band.cut(here.account)
+            await trio.sleep(3)
+            push_again(here, room, payload(here, message))
+            await here.settled(message, await here.say(room, "last"))
+
+        assert here.adapter.texts == ["first", "m0", "last"]
+        assert claims(here).count((message, "claimed")) == 1
+        assert len(sent(here, "processed", message)) > 1
+        assert here.band.attempts(message, here.account) == ["success"]
+
+
 async def test_g13_after_its_own_deadline_a_mark_is_kept_as_unconfirmed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -385,20 +427,24 @@ async def test_g14_c11_a_message_whose_mark_is_lost_is_not_run_again_when_it_is_
         assert here.band.attempts(message, here.account) == ["success"]
 
 
+@pytest.mark.parametrize("then", ["422", "404", "409"])
 @pytest.mark.parametrize("how", STORED)
 async def test_g14_g15_g16_c10_a_mark_that_was_stored_without_an_answer_is_settled(
-    how: str, autojump_clock: trio.testing.MockClock
+    how: str, then: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Its repetition finds no live attempt: that is no failure."""
     async with stage() as here:
         room = await here.room()
         async with here.running(QUIET) as agent:
             STORED[how](here.band.faults, route="processed")
+            if then != "422":  # which is what the platform says by itself
+                here.band.faults.refuse(int(then), route="processed")
             message = await here.say(room, "m0")
             await trio.sleep(300)
             assert agent.health().unconfirmed == 0
 
-        assert marks(here) == [("processed", "unconfirmed"), ("processed", "rejected")]
+        last = "not_found" if then == "404" else "rejected"
+        assert marks(here) == [("processed", "unconfirmed"), ("processed", last)]
         assert starts(here) == [message]
         assert sent(here, "failed") == []
 
