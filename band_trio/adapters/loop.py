@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Generic, TypeVar, Unpack
 
 import attrs
+import trio
 
 from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.options import ModelConfig
+from band_trio.converters.exchanges import INTERRUPTED_TOOL_TEXT
 from band_trio.errors import InputNotAccepted, ProviderRunError
 from band_trio.hygiene import has_visible, redact_credentials, without_surrogates
 from band_trio.prompts import render_system_prompt, system_updates
@@ -47,6 +49,9 @@ TOO_MANY_ROUNDS: Final = "max_tool_rounds"
 TOO_MANY_ROUNDS_TEXT: Final = (
     "The agent kept calling tools over this message without coming to an end, and was stopped."
 )
+_INTERRUPTED: Final = ToolCallOutcome(
+    INTERRUPTED_TOOL_TEXT, ok=False, error_message=INTERRUPTED_TOOL_TEXT
+)
 
 
 @attrs.frozen
@@ -75,9 +80,12 @@ class ModelReply(Generic[M]):
 class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
     """Base of the adapters for models; *M* is a message of the API, *C* the class of options.
 
-    The messages of a room are kept under its id and replaced only when a turn ends normally: a
-    turn that was cancelled or failed, at whatever step, leaves them as they were. Lists grow by
-    new messages; a message that is in a list is never changed.
+    The messages of a room are kept under its id. Of a turn that was cancelled, what it came to is
+    kept, so that the next one knows what was said and done; calls without a result are told to be
+    interrupted. A turn that failed leaves nothing: what made it fail may be in its messages. A
+    turn that is run once more begins where its first run began.
+
+    Lists grow by new messages; a message that is in a list is never changed.
     """
 
     SUPPORTED_EMIT: ClassVar[frozenset[Emit]] = Emit.TOOL_CALLS | Emit.USAGE
@@ -195,13 +203,18 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         self.add_user_text(messages, without_surrogates(msg.format_for_llm()))
         messages = self._trimmed(messages)
         spent = _Spent()
+        kept = before
         try:
             text = await self._loop(messages, tools, spent)
             if self.config.relay_final_text and msg.sender_type != SYNTHETIC_SENDER_TYPE:
                 await relay_reply(tools, text, [msg.sender_id])
+            kept = messages
+        except trio.Cancelled:
+            kept = messages
+            raise
         finally:
+            self._rooms[room_id] = _Room(self._trimmed(kept), before, msg.id)
             await self.emit_usage(tools, spent.usage)  # noqa: ASYNC102 - not where it is cancelled
-        self._rooms[room_id] = _Room(self._trimmed(messages), before, msg.id)
 
     async def _loop(self, messages: list[M], tools: AgentToolsProtocol, spent: _Spent) -> str:
         """Ask until the model asks for no more tools; return its last text."""
@@ -214,8 +227,13 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
             if spent.rounds == self.config.max_tool_rounds:
                 break
             spent.rounds += 1
-            outcomes = [await self._run(call, tools) for call in reply.calls]
-            self.add_results(messages, reply.calls, outcomes)
+            outcomes: list[ToolCallOutcome] = []
+            try:
+                for call in reply.calls:
+                    outcomes.append(await self._run(call, tools))
+            finally:
+                missing = len(reply.calls) - len(outcomes)
+                self.add_results(messages, reply.calls, outcomes + missing * [_INTERRUPTED])
             if _declined(reply.calls, outcomes):
                 return ""
         await tools.send_failure(
