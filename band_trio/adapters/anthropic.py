@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack, cast
 
 import attrs
-import trio
 
-from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
-from band_trio.adapters.options import CLOSE_SECONDS, ModelConfig, load_extra
+from band_trio.adapters.clients import ClientAdapter
+from band_trio.adapters.loop import ModelReply, ToolRequest
+from band_trio.adapters.options import ModelConfig, load_extra
 from band_trio.adapters.pictures import pictures_of
 from band_trio.converters.anthropic import (
     AnthropicHistoryConverter,
@@ -47,7 +47,7 @@ class AnthropicConfig(ModelConfig):
     """More fields of each request, such as `thinking`."""
 
 
-class AnthropicAdapter(ModelLoopAdapter[AnthropicMessage, AnthropicConfig]):
+class AnthropicAdapter(ClientAdapter[AnthropicMessage, AnthropicConfig, "AsyncAnthropic"]):
     """An agent on Claude.
 
     ```python
@@ -78,31 +78,14 @@ class AnthropicAdapter(ModelLoopAdapter[AnthropicMessage, AnthropicConfig]):
         super().__init__(
             config,
             history_converter or AnthropicHistoryConverter(),
+            client=client,
             additional_tools=additional_tools,
             tool_timeout=tool_timeout,
             **features,
         )
-        self._client = client
 
-    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold the client open.
-
-        Raises:
-            BandConfigError: there is no key.
-        """
-        if self._client is not None:
-            task_status.started()
-            return
-        client = self._client = self._new_client()
-        try:
-            task_status.started()
-            await trio.sleep_forever()
-        finally:
-            self._client = None
-            with trio.move_on_after(CLOSE_SECONDS, shield=True):
-                await client.close()
-
-    def _new_client(self) -> AsyncAnthropic:
+    def new_client(self) -> AsyncAnthropic:
+        """Make a client of the SDK from the options."""
         from anthropic import AsyncAnthropic
 
         client = AsyncAnthropic(
@@ -116,20 +99,12 @@ class AnthropicAdapter(ModelLoopAdapter[AnthropicMessage, AnthropicConfig]):
             raise BandConfigError(f"AnthropicAdapter needs a key: provider_key, or {KEY_VARIABLE}.")
         return client
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """What must not be quoted: the key, wherever it came from."""
-        key = self._client.api_key if self._client is not None else None
-        return (*super().secrets, *([key] if key else []))
-
     # ----------------------------------------------------------------- the dialect
 
     async def ask(
         self, system: str, messages: Sequence[AnthropicMessage], tools: list[dict[str, Any]]
     ) -> ModelReply[AnthropicMessage]:
         """Send one request to the messages API."""
-        if self._client is None:
-            raise RuntimeError("AnthropicAdapter is not open: run its `serve`, as an agent does.")
         prompt = text_block(system)
         if self.config.cache_prompt:  # what stands before this block, the tools, is covered too
             prompt["cache_control"] = {"type": "ephemeral"}
@@ -139,7 +114,7 @@ class AnthropicAdapter(ModelLoopAdapter[AnthropicMessage, AnthropicConfig]):
         if self.config.extra_body:
             optional["extra_body"] = self.config.extra_body
         # The SDK's types name each kind of block; ours are the same dicts.
-        create = cast(Any, self._client.messages.create)
+        create = cast(Any, self.client.messages.create)
         answer: Message = await create(
             model=self.config.model,
             max_tokens=self.config.max_tokens,

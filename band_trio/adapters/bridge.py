@@ -18,16 +18,14 @@ from band_trio.adapters.asyncio_host import (
 )
 from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.bridged import BridgedTurn
-from band_trio.adapters.options import CLOSE_SECONDS, BaseAdapterConfig
+from band_trio.adapters.options import CLOSE_SECONDS, PromptConfig
 from band_trio.converters.transcript import TranscriptConverter
 from band_trio.errors import (
     BandConfigError,
     InputNotAccepted,
-    ProviderRunError,
     RoomExecutionStoppedError,
 )
 from band_trio.hygiene import leaf_errors
-from band_trio.prompts import render_system_prompt
 from band_trio.tools.custom_shape import CustomToolDef
 from band_trio.tools.failures import generic_provider_failure
 from band_trio.tools.relay import relay_reply
@@ -56,8 +54,8 @@ def _seconds(instance: object, attribute: attrs.Attribute[Any], value: Any) -> N
 
 
 @attrs.frozen(kw_only=True)
-class AsyncioAdapterConfig(BaseAdapterConfig):
-    """Options of the `AsyncioAdapter`.
+class AsyncioAdapterConfig(PromptConfig):
+    """Options of the `AsyncioAdapter`; `relay_final_text` is about the text a handler returns.
 
     Raises:
         BandConfigError: a value is out of range.
@@ -65,14 +63,6 @@ class AsyncioAdapterConfig(BaseAdapterConfig):
 
     provider: str = "asyncio"
     """Who is named when the room is told about a failure; the framework's name."""
-    system_prompt: str | None = None
-    """Replaces the whole prompt that is rendered otherwise."""
-    custom_section: str = ""
-    """The developer's own instructions, at the end of the rendered prompt."""
-    include_base_instructions: bool = True
-    """Whether the prompt explains how a room works."""
-    relay_final_text: bool = False
-    """Whether the text that the handler returns is posted to who wrote, if the turn said nothing."""
     cancel_seconds: float = attrs.field(default=GRACE_SECONDS, validator=_seconds)
     """How long the framework may clean up when a turn is cancelled, before it is abandoned."""
     stop_seconds: float = attrs.field(default=STOP_SECONDS, validator=_seconds)
@@ -196,7 +186,12 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
             is_session_bootstrap=is_session_bootstrap,
             participants_msg=participants_msg,
             contacts_msg=contacts_msg,
-            system_prompt=self._system(tools),
+            system_prompt=self.config.prompt_for(
+                self.agent_name,
+                self.agent_description,
+                self.features,
+                is_hub_room=tools.is_hub_room,
+            ),
             state=self._state,
             call=call,
             tools=tools,
@@ -220,25 +215,7 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
             return  # no failures: the runtime knows what to do about them
         provider = self.config.provider
         _log.warning("room %s: %s failed: %s", tools.room_id, provider, type(exc).__name__)
-        failure = generic_provider_failure(provider, exc)
-        if isinstance(exc, ProviderRunError):
-            failure = attrs.evolve(failure, code=exc.code)
-        await tools.send_failure(failure)
-
-    def _system(self, tools: AgentToolsProtocol) -> str:
-        if self.config.system_prompt is not None:
-            return self.config.system_prompt
-        features = self.features
-        if tools.is_hub_room:
-            capabilities = features.capabilities | {Capability.CONTACTS}
-            features = attrs.evolve(features, capabilities=capabilities)
-        return render_system_prompt(
-            self.agent_name or "Agent",
-            self.agent_description,
-            self.config.custom_section,
-            include_base_instructions=self.config.include_base_instructions,
-            features=features,
-        )
+        await tools.send_failure(generic_provider_failure(provider, exc))
 
 
 # --------------------------------------------------------------------------- on asyncio

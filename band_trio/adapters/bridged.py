@@ -17,7 +17,7 @@ import attrs
 from band_trio.adapters.asyncio_host import HostCall
 from band_trio.errors import TurnClosedError
 from band_trio.prompts import with_system_updates
-from band_trio.tools.narration import narrate_call, narrate_result, output_text
+from band_trio.tools.narration import execute_narrated, output_text
 from band_trio.types import (
     AgentToolsProtocol,
     Emit,
@@ -205,11 +205,9 @@ class BridgedTurn(Generic[H]):
 
     async def _run_tool(self, name: str, arguments: Any, call_id: str | None) -> ToolCallOutcome:
         """Run a tool as a native turn does, events around it included; on trio."""
-        tools, narrating = self._tools, Emit.TOOL_CALLS in self._emit
+        if Emit.TOOL_CALLS not in self._emit:
+            return await self._tools.execute_tool_call_structured(name, arguments, call_id=call_id)
         shown_id = call_id or f"call_{self.msg.id}_{next(self._numbers)}"
-        if narrating:
-            await narrate_call(tools, name, arguments, shown_id)
-        outcome = await tools.execute_tool_call_structured(name, arguments, call_id=call_id)
-        if narrating:
-            await narrate_result(tools, name, outcome.value, shown_id, is_error=not outcome.ok)
-        return outcome
+        return await execute_narrated(
+            self._tools, name, arguments, shown_id=shown_id, call_id=call_id
+        )

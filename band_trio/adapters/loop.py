@@ -18,11 +18,11 @@ from band_trio.adapters.options import ModelConfig
 from band_trio.converters.exchanges import INTERRUPTED_TOOL_TEXT
 from band_trio.errors import InputNotAccepted, ProviderRunError
 from band_trio.hygiene import has_visible, redact_credentials, without_surrogates
-from band_trio.prompts import render_system_prompt, system_updates
+from band_trio.prompts import system_updates
 from band_trio.tools.custom import CustomToolDef
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.failures import AgentFailure, generic_provider_failure
-from band_trio.tools.narration import narrate_call, narrate_result
+from band_trio.tools.narration import execute_narrated
 from band_trio.tools.relay import relay_reply
 from band_trio.types import (
     SYNTHETIC_SENDER_TYPE,
@@ -218,7 +218,9 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
 
     async def _loop(self, messages: list[M], tools: AgentToolsProtocol, spent: _Spent) -> str:
         """Ask until the model asks for no more tools; return its last text."""
-        system = self._system(tools)
+        system = self.config.prompt_for(
+            self.agent_name, self.agent_description, self.features, is_hub_room=tools.is_hub_room
+        )
         offered = tools.get_tool_schemas(self.TOOL_FORMAT)
         for _ in range(self.config.max_tool_rounds + 1):
             reply = await self._reply(system, messages, offered, tools, spent)
@@ -263,15 +265,8 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
                 messages.append(reply.message)
             return reply
         _log.warning("room %s: %s failed: %s", tools.room_id, self.PROVIDER, type(error).__name__)
-        await tools.send_failure(self._failure(error))
+        await tools.send_failure(generic_provider_failure(self.PROVIDER, error))
         raise self._presentable(error)
-
-    def _failure(self, exc: Exception) -> AgentFailure:
-        """Describe a failure of the provider to the room: a fixed text, and no word of *exc*."""
-        failure = generic_provider_failure(self.PROVIDER, exc)
-        if isinstance(exc, ProviderRunError):
-            failure = attrs.evolve(failure, code=exc.code)
-        return failure
 
     def _presentable(self, exc: Exception) -> Exception:
         """Return *exc*, or an error without the provider's key where its text quotes that.
@@ -285,28 +280,9 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
 
     async def _run(self, call: ToolRequest, tools: AgentToolsProtocol) -> ToolCallOutcome:
         """Run one tool, with events around it where they are wanted."""
-        narrating = Emit.TOOL_CALLS in self.features.emit
-        if narrating:
-            await narrate_call(tools, call.name, call.args, call.id)
-        outcome = await tools.execute_tool_call_structured(call.name, call.args)
-        if narrating:
-            await narrate_result(tools, call.name, outcome.value, call.id, is_error=not outcome.ok)
-        return outcome
-
-    def _system(self, tools: AgentToolsProtocol) -> str:
-        if self.config.system_prompt is not None:
-            return self.config.system_prompt
-        features = self.features
-        if tools.is_hub_room:
-            capabilities = features.capabilities | {Capability.CONTACTS}
-            features = attrs.evolve(features, capabilities=capabilities)
-        return render_system_prompt(
-            self.agent_name or "Agent",
-            self.agent_description,
-            self.config.custom_section,
-            include_base_instructions=self.config.include_base_instructions,
-            features=features,
-        )
+        if Emit.TOOL_CALLS in self.features.emit:
+            return await execute_narrated(tools, call.name, call.args, shown_id=call.id)
+        return await tools.execute_tool_call_structured(call.name, call.args)
 
 
 @attrs.frozen

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack, cast
 
 import attrs
-import trio
 
-from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
-from band_trio.adapters.options import CLOSE_SECONDS, ModelConfig, load_extra
+from band_trio.adapters.clients import ClientAdapter
+from band_trio.adapters.loop import ModelReply, ToolRequest
+from band_trio.adapters.options import ModelConfig, load_extra
 from band_trio.adapters.pictures import Picture, pictures_of
 from band_trio.converters.exchanges import Result, tool_name
 from band_trio.converters.openai import OpenAIHistoryConverter, OpenAIMessage, tool_message
@@ -46,7 +46,7 @@ class OpenAIConfig(ModelConfig):
     """More fields of each request, such as `temperature`."""
 
 
-class OpenAIAdapter(ModelLoopAdapter[OpenAIMessage, OpenAIConfig]):
+class OpenAIAdapter(ClientAdapter[OpenAIMessage, OpenAIConfig, "AsyncOpenAI"]):
     """An agent on chat completions.
 
     ```python
@@ -78,31 +78,14 @@ class OpenAIAdapter(ModelLoopAdapter[OpenAIMessage, OpenAIConfig]):
         super().__init__(
             config,
             history_converter or OpenAIHistoryConverter(),
+            client=client,
             additional_tools=additional_tools,
             tool_timeout=tool_timeout,
             **features,
         )
-        self._client = client
 
-    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold the client open.
-
-        Raises:
-            BandConfigError: there is no key.
-        """
-        if self._client is not None:
-            task_status.started()
-            return
-        client = self._client = self._new_client()
-        try:
-            task_status.started()
-            await trio.sleep_forever()
-        finally:
-            self._client = None
-            with trio.move_on_after(CLOSE_SECONDS, shield=True):
-                await client.close()
-
-    def _new_client(self) -> AsyncOpenAI:
+    def new_client(self) -> AsyncOpenAI:
+        """Make a client of the SDK from the options."""
         from openai import AsyncOpenAI
 
         key = self.config.provider_key or os.environ.get(KEY_VARIABLE)
@@ -115,22 +98,14 @@ class OpenAIAdapter(ModelLoopAdapter[OpenAIMessage, OpenAIConfig]):
             timeout=self.config.request_seconds,
         )
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """What must not be quoted: the key, wherever it came from."""
-        key = self._client.api_key if self._client is not None else None
-        return (*super().secrets, *([key] if key else []))
-
     # ----------------------------------------------------------------- the dialect
 
     async def ask(
         self, system: str, messages: Sequence[OpenAIMessage], tools: list[dict[str, Any]]
     ) -> ModelReply[OpenAIMessage]:
         """Send one chat completion."""
-        if self._client is None:
-            raise RuntimeError("OpenAIAdapter is not open: run its `serve`, as an agent does.")
         # The SDK's types name each kind of message; ours are the same dicts.
-        create = cast(Any, self._client.chat.completions.create)
+        create = cast(Any, self.client.chat.completions.create)
         optional: dict[str, Any] = {"tools": tools} if tools else {}
         if self.config.extra_body:
             optional["extra_body"] = self.config.extra_body

@@ -10,6 +10,8 @@ from typing import Any, Final, Self
 import attrs
 
 from band_trio.errors import BandConfigError
+from band_trio.prompts import render_system_prompt
+from band_trio.types import AdapterFeatures, Capability
 
 CLOSE_SECONDS: Final = 2.0
 """Longest closing of a client at the end of an adapter."""
@@ -60,7 +62,38 @@ class BaseAdapterConfig:
 
 
 @attrs.frozen(kw_only=True)
-class ModelConfig(BaseAdapterConfig):
+class PromptConfig(BaseAdapterConfig):
+    """Options of an adapter that gives a model its instructions."""
+
+    system_prompt: str | None = None
+    """Replaces the whole prompt that is rendered otherwise."""
+    custom_section: str = ""
+    """The developer's own instructions, at the end of the rendered prompt."""
+    include_base_instructions: bool = True
+    """Whether the prompt explains how a room works."""
+    relay_final_text: bool = False
+    """Whether plain text at the end of a turn that said nothing is posted to who wrote."""
+
+    def prompt_for(
+        self, name: str, description: str, features: AdapterFeatures, *, is_hub_room: bool
+    ) -> str:
+        """Return the system prompt of a turn; in the hub room it explains contacts, too."""
+        if self.system_prompt is not None:
+            return self.system_prompt
+        if is_hub_room:
+            capabilities = features.capabilities | {Capability.CONTACTS}
+            features = attrs.evolve(features, capabilities=capabilities)
+        return render_system_prompt(
+            name or "Agent",
+            description,
+            self.custom_section,
+            include_base_instructions=self.include_base_instructions,
+            features=features,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ModelConfig(PromptConfig):
     """Options that every adapter for a model knows.
 
     Raises:
@@ -69,20 +102,12 @@ class ModelConfig(BaseAdapterConfig):
 
     model: str = attrs.field(validator=_named)
     """The provider's name of the model."""
-    system_prompt: str | None = None
-    """Replaces the whole prompt that is rendered otherwise."""
-    custom_section: str = ""
-    """The developer's own instructions, at the end of the rendered prompt."""
-    include_base_instructions: bool = True
-    """Whether the prompt explains how a room works."""
     max_tokens: int = attrs.field(default=4096, validator=_count)
     """Most tokens of one answer."""
     max_tool_rounds: int = attrs.field(default=20, validator=_count)
     """Most batches of tool calls in one turn."""
     max_history: int = attrs.field(default=200, validator=_count)
     """Most messages that are kept of a room and sent to the model; a long turn may exceed it."""
-    relay_final_text: bool = False
-    """Whether plain text at the end of a turn that said nothing is posted to who wrote."""
     provider_key: str | None = attrs.field(default=None, repr=False)
     """The provider's key; None takes it from the provider's usual environment variable."""
     base_url: str | None = None

@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from band_trio import texts
+from band_trio.errors import ProviderRunError
 from band_trio.hygiene import has_visible
 
 RUNTIME_PROVIDER: Final = "band-runtime"
@@ -52,6 +53,8 @@ TIMEOUT_FAILURE: Final = AgentFailure(
 def generic_provider_failure(provider: str, exc: BaseException) -> AgentFailure:
     """Describe an error of a model provider by a fixed text and the class of *exc*.
 
-    The text of *exc* may quote prompts and headers, so it never reaches the room.
+    The text of *exc* may quote prompts and headers, so it never reaches the room; the code of a
+    `ProviderRunError` does.
     """
-    return AgentFailure(provider, texts.PROVIDER_FAILED, detail=type(exc).__name__)
+    code = exc.code if isinstance(exc, ProviderRunError) else None
+    return AgentFailure(provider, texts.PROVIDER_FAILED, code=code, detail=type(exc).__name__)

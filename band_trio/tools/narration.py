@@ -25,7 +25,7 @@ from band_trio.tools.results import (
     serialize_tool_result,
     tool_result_text,
 )
-from band_trio.types import AgentToolsProtocol, MessageType, ToolEventKey
+from band_trio.types import AgentToolsProtocol, MessageType, ToolCallOutcome, ToolEventKey
 
 NARRATION_SECONDS: Final = 10.0
 """Longest time that telling the room about a call holds up the call itself."""
@@ -33,6 +33,19 @@ NARRATION_SECONDS: Final = 10.0
 _UNSHOWN: Final = "arguments"
 """Key for arguments that are no object, or have too many parts to be shortened one by one."""
 _MARKER: Final = "…"
+
+
+async def execute_narrated(
+    tools: AgentToolsProtocol, name: str, args: Any, *, shown_id: str, call_id: str | None = None
+) -> ToolCallOutcome:
+    """Run a tool by name, with an event before and one after; *shown_id* joins the two.
+
+    With *call_id* a repeated call does not run again; see `execute_tool_call_structured`.
+    """
+    await narrate_call(tools, name, args, shown_id)
+    outcome = await tools.execute_tool_call_structured(name, args, call_id=call_id)
+    await narrate_result(tools, name, outcome.value, shown_id, is_error=not outcome.ok)
+    return outcome
 
 
 async def narrate_call(
