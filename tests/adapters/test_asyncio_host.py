@@ -541,24 +541,32 @@ async def test_what_a_task_leaves_behind_cannot_call_back_while_callbacks_are_wa
     call = host.begin()
     acted: list[str] = []
     left: list[Any] = []
+    refused = trio.Event()
+    token = trio.lowlevel.current_trio_token()
 
-    async def slow(name: str, seconds: float) -> None:
+    async def act(name: str) -> None:
         acted.append(name)
-        await trio.sleep(seconds)
+        await refused.wait()
 
-    tool = call.hop(slow)
+    tool = call.hop(act)
 
-    async def later() -> None:
-        await asyncio.sleep(0.01)
-        await tool("late", 0)
+    async def later(whole: asyncio.Task[Any]) -> None:
+        await asyncio.wait([whole])
+        try:
+            await tool("late")
+        finally:
+            token.run_sync_soon(refused.set)
 
     async def framework() -> None:
-        left.append(asyncio.create_task(tool("begun", 0.03)))
-        left.append(asyncio.create_task(later()))
-        await asyncio.sleep(0.005)
+        whole = asyncio.current_task()
+        assert whole is not None
+        left.append(asyncio.create_task(later(whole)))
+        left.append(asyncio.create_task(tool("begun")))
+        while not acted:  # noqa: ASYNC110 - on asyncio
+            await asyncio.sleep(0.001)
 
     await call.run(framework)
-    _, outcome = await host.call(_outcomes, left)
+    outcome, _ = await host.call(_outcomes, left)
     assert isinstance(outcome, TurnClosedError)
     assert acted == ["begun"]
 
