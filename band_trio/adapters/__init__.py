@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
     from band_trio.adapters.model import ModelAdapter, ModelAdapterConfig
     from band_trio.adapters.openai import OpenAIAdapter, OpenAIConfig
-    from band_trio.adapters.options import BaseAdapterConfig, ModelConfig
+    from band_trio.adapters.options import (
+        BaseAdapterConfig,
+        EnvAdapterConfig,
+        ModelConfig,
+    )
 
 __all__ = [
     "AnthropicAdapter",
@@ -33,6 +37,7 @@ __all__ = [
     "BridgedTool",
     "BridgedTurn",
     "EchoAdapter",
+    "EnvAdapterConfig",
     "HostCall",
     "ModelAdapter",
     "ModelAdapterConfig",
@@ -61,6 +66,7 @@ _LATER: Final = {
     "current_turn": "bridged",
     "open_asyncio_host": "asyncio_host",
     "BaseAdapterConfig": "options",
+    "EnvAdapterConfig": "options",
     "ModelAdapter": "model",
     "ModelAdapterConfig": "model",
     "ModelConfig": "options",

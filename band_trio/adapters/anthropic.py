@@ -9,7 +9,7 @@ import attrs
 
 from band_trio.adapters.clients import ClientAdapter
 from band_trio.adapters.loop import ModelReply, ToolRequest
-from band_trio.adapters.options import ModelConfig, load_extra
+from band_trio.adapters.options import ModelConfig, load_extra, mapping, switch
 from band_trio.adapters.pictures import pictures_of
 from band_trio.converters.anthropic import (
     AnthropicHistoryConverter,
@@ -41,9 +41,11 @@ KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 class AnthropicConfig(ModelConfig):
     """Options of the `AnthropicAdapter`; see `ModelConfig` for the common ones."""
 
-    cache_prompt: bool = True
+    ENV_PREFIX: ClassVar[str] = "BAND_ANTHROPIC_"
+
+    cache_prompt: bool = switch(default=True)
     """Whether the provider may cache prompt and tools, which are the same in every request."""
-    extra_body: dict[str, Any] = attrs.field(factory=dict)
+    extra_body: dict[str, Any] = attrs.field(factory=dict, validator=mapping)
     """More fields of each request, such as `thinking`."""
 
 

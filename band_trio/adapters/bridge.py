@@ -61,6 +61,8 @@ class AsyncioAdapterConfig(PromptConfig):
         BandConfigError: a value is out of range.
     """
 
+    ENV_PREFIX: ClassVar[str] = "BAND_ASYNCIO_"
+
     provider: str = "asyncio"
     """Who is named when the room is told about a failure; the framework's name."""
     cancel_seconds: float = attrs.field(default=GRACE_SECONDS, validator=_seconds)

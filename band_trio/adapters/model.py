@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
-from band_trio.adapters.options import CLOSE_SECONDS, ModelConfig, load_extra
+from band_trio.adapters.options import CLOSE_SECONDS, ModelConfig, load_extra, mapping
 from band_trio.adapters.pictures import pictures_of
 from band_trio.converters.exchanges import tool_name
 from band_trio.converters.pydantic_ai import (
@@ -41,7 +41,9 @@ class ModelAdapterConfig(ModelConfig):
     where the SDK of the provider has such an option, as those of OpenAI and Anthropic do.
     """
 
-    settings: dict[str, Any] = attrs.field(factory=dict)
+    ENV_PREFIX: ClassVar[str] = "BAND_MODEL_"
+
+    settings: dict[str, Any] = attrs.field(factory=dict, validator=mapping)
     """More model settings of pydantic-ai, such as `temperature`."""
 
 

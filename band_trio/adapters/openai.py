@@ -11,7 +11,7 @@ import attrs
 
 from band_trio.adapters.clients import ClientAdapter
 from band_trio.adapters.loop import ModelReply, ToolRequest
-from band_trio.adapters.options import ModelConfig, load_extra
+from band_trio.adapters.options import ModelConfig, load_extra, mapping
 from band_trio.adapters.pictures import Picture, pictures_of
 from band_trio.converters.exchanges import Result, tool_name
 from band_trio.converters.openai import OpenAIHistoryConverter, OpenAIMessage, tool_message
@@ -40,9 +40,11 @@ NO_CHOICES: Final = "no_choices"
 class OpenAIConfig(ModelConfig):
     """Options of the `OpenAIAdapter`; see `ModelConfig` for the common ones."""
 
+    ENV_PREFIX: ClassVar[str] = "BAND_OPENAI_"
+
     token_option: str = "max_completion_tokens"
     """The name of the limit of tokens in a request; older servers know only `max_tokens`."""
-    extra_body: dict[str, Any] = attrs.field(factory=dict)
+    extra_body: dict[str, Any] = attrs.field(factory=dict, validator=mapping)
     """More fields of each request, such as `temperature`."""
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self, get_type_hints
 
 import attrs
+import yaml
 
 from band_trio.errors import BandConfigError
 from band_trio.prompts import render_system_prompt
@@ -30,6 +32,22 @@ def _count(instance: object, attribute: attrs.Attribute[Any], value: Any) -> Non
 def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise BandConfigError(f"{attribute.name} must be a whole number from 0, not {value!r}.")
+
+
+def _switch(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not isinstance(value, bool):
+        raise BandConfigError(f"{attribute.name} must be true or false, not {value!r}.")
+
+
+def mapping(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    """Validate a field for more options by name."""
+    if not isinstance(value, dict):
+        raise BandConfigError(f"{attribute.name} must be a mapping, not {value!r}.")
+
+
+def switch(*, default: bool) -> Any:
+    """Return a field that is true or false."""
+    return attrs.field(default=default, validator=_switch)
 
 
 def _named(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -62,16 +80,49 @@ class BaseAdapterConfig:
 
 
 @attrs.frozen(kw_only=True)
-class PromptConfig(BaseAdapterConfig):
+class EnvAdapterConfig(BaseAdapterConfig):
+    """Options that may also come from the environment, as in `BAND_OPENAI_MODEL=gpt-5.2`."""
+
+    ENV_PREFIX: ClassVar[str] = "BAND_"
+
+    @classmethod
+    def from_environment(cls, **overrides: Any) -> Self:
+        """Read `ENV_PREFIX` plus an option's name in capitals; *overrides* win.
+
+        An empty variable counts as absent. What is no text is written as in YAML: `8192`, `true`,
+        `{thinking: {type: enabled}}`.
+
+        Raises:
+            BandConfigError: a variable cannot be read, a value is wrong, or one is missing.
+        """
+        types = get_type_hints(cls)
+        values: dict[str, Any] = {}
+        for field in attrs.fields(cls):
+            name = cls.ENV_PREFIX + field.name.upper()
+            if text := os.environ.get(name):
+                is_text = types[field.name] in (str, str | None)
+                values[field.name] = text if is_text else _from_yaml(name, text)
+        return cls.from_mapping({**values, **overrides})
+
+
+def _from_yaml(name: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise BandConfigError(f"The variable {name} cannot be read as YAML.") from None
+
+
+@attrs.frozen(kw_only=True)
+class PromptConfig(EnvAdapterConfig):
     """Options of an adapter that gives a model its instructions."""
 
     system_prompt: str | None = None
     """Replaces the whole prompt that is rendered otherwise."""
     custom_section: str = ""
     """The developer's own instructions, at the end of the rendered prompt."""
-    include_base_instructions: bool = True
+    include_base_instructions: bool = switch(default=True)
     """Whether the prompt explains how a room works."""
-    relay_final_text: bool = False
+    relay_final_text: bool = switch(default=False)
     """Whether plain text at the end of a turn that said nothing is posted to who wrote."""
 
     def prompt_for(

@@ -24,6 +24,44 @@ def test_options_from_a_file(config: Any) -> None:
         config.from_mapping({})
 
 
+def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {
+        "MODEL": "4.1",
+        "MAX_TOKENS": "9",
+        "RELAY_FINAL_TEXT": "true",
+        "CUSTOM_SECTION": "true",
+        "EXTRA_BODY": "{thinking: {type: enabled}}",
+        "MAX_HISTORY": "",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(f"BAND_ANTHROPIC_{name}", value)
+    monkeypatch.setenv("BAND_OPENAI_MODEL", "another")
+
+    made = AnthropicConfig.from_environment(max_tokens=10)
+
+    extra = {"thinking": {"type": "enabled"}}
+    assert made == AnthropicConfig(
+        model="4.1", max_tokens=10, relay_final_text=True, custom_section="true", extra_body=extra
+    )
+    with pytest.raises(BandConfigError, match="ModelAdapterConfig needs the option 'model'"):
+        ModelAdapterConfig.from_environment()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [("MAX_TOKENS", "many", "max_tokens must be a whole number from 1, not 'many'"),
+     ("MAX_TOKENS", "{[", "BAND_OPENAI_MAX_TOKENS cannot be read"),
+     ("RELAY_FINAL_TEXT", "1", "relay_final_text must be true or false"),
+     ("EXTRA_BODY", "x", "extra_body must be a mapping")],
+)  # fmt: skip
+def test_wrong_variables_are_named(
+    name: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"BAND_OPENAI_{name}", value)
+    with pytest.raises(BandConfigError, match=told):
+        OpenAIConfig.from_environment(model="m")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("model", ""), ("max_tokens", 0), ("max_tokens", 1.5), ("max_tool_rounds", -1), ("max_history", "9"),
