@@ -136,7 +136,8 @@ class SessionConfig:
     max_cycle_seconds: float | None = optional_seconds()
     """Longest handler, None for no limit."""
     stall_seconds: float = seconds(10)
-    """When a cancelled handler that does not end is named in log and health."""
+    """When a cancelled handler that does not end is named in log and health, and how long one may
+    block the thread before the log says so."""
     claim_seconds: float = seconds(10)
     """One try of a claim."""
     settle_seconds: float = seconds(5)

@@ -12,6 +12,7 @@ import trio
 
 from band_trio.errors import BandConnectionError
 from band_trio.runtime.activity import WorkingIndicator
+from band_trio.runtime.blocking import timed
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult, claim_outcome
 from band_trio.runtime.reports import failure_report, log_failed_turn
@@ -149,7 +150,17 @@ class Cycle:
         limit = services.session.max_cycle_seconds
         if limit is not None and not turn.ledger.detached:
             turn.scope.deadline = trio.current_time() + limit
-        await services.adapter.handle(inp)
+        await timed(
+            services.adapter.handle(inp),
+            services.session.stall_seconds,
+            partial(self._tell_blocked, turn.message.id),
+        )
+
+    def _tell_blocked(self, message_id: str, seconds: float) -> None:
+        _log.warning(
+            "room %s: the handler of message %s blocked the thread for %.1f s; nothing else ran",
+            self._room_id, message_id, seconds,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ record
 
