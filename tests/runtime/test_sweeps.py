@@ -15,7 +15,7 @@ from band_trio.localband.faults import Faults
 from band_trio.trace import TraceEvent
 from tests.runtime.harness import Call, Stage, stage
 from tests.runtime.invariants import check, check_final
-from tests.runtime.lifecycle_kit import AtStep
+from tests.runtime.lifecycle_kit import AtStep, stride
 
 ROUTES = [
     "next", "messages", "processing", "participants", "context", "activity",
@@ -153,5 +153,5 @@ def test_g13_g40_g41_g54_a_turn_that_is_ended_at_any_step(end: End) -> None:
         struck = trio.run(
             strike_in_a_turn, end, step, clock=trio.testing.MockClock(autojump_threshold=0)
         )
-        step += 1 if step < 60 else 7
+        step += 1 if step < 60 else stride()
     assert step > 60
