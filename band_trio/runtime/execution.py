@@ -98,7 +98,7 @@ class ExecutionContext:
 
     @property
     def state(self) -> RoomState:
-        """What the room is doing, derived."""
+        """What the room is doing, derived: the order of the questions is their precedence."""
         if self._ending is not None:
             return RoomState.ENDING
         if self._turn is not None:
@@ -227,15 +227,16 @@ class ExecutionContext:
             self._intake.close()
 
     async def _step(self) -> None:
-        """Look at the values, in the order of their precedence, and do one thing."""
-        if self._control.stopped:
-            await self._stay_stopped()
-        elif self._backlog.held is not None:
-            await self._hold()
-        elif self._intake.dirty is not Dirty.CLEAN:
-            await self._sync()
-        else:
-            await self._idle()
+        """Look at the room's state and do one thing."""
+        match self.state:
+            case RoomState.STOPPED:
+                await self._stay_stopped()
+            case RoomState.HELD:
+                await self._hold()
+            case RoomState.SYNC:
+                await self._sync()
+            case _:  # IDLE: no turn runs between two steps, and the loop is over when ENDING
+                await self._idle()
 
     def _is_free(self) -> bool:
         backlog = self._backlog
