@@ -18,7 +18,13 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 import attrs
 import trio
 
-from band_trio.adapters.asyncio_loop import Answer, End, HostLoop, TaskFamily, is_cancellation
+from band_trio.adapters.asyncio_loop import (
+    Answer,
+    HostLoop,
+    Outcome,
+    TaskFamily,
+    is_asyncio_cancellation,
+)
 from band_trio.errors import ProviderRunError, TurnClosedError
 from band_trio.hygiene import leaf_errors
 from band_trio.nurseries import hide_nursery
@@ -155,7 +161,7 @@ class HostCall:
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
     _open: bool = attrs.field(default=False, init=False)
     """Whether callbacks may begin."""
-    _end: End | None = attrs.field(default=None, init=False)
+    _end: Outcome | None = attrs.field(default=None, init=False)
     _fatal: BaseException | None = attrs.field(default=None, init=False)
     """What ends the program, out of a callback."""
     _ended: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -221,18 +227,18 @@ class HostCall:
     def _result(self) -> Any:
         if self._fatal is not None:
             raise self._fatal
-        end, self._end = self._end or End(), None
-        if is_cancellation(end.error):
+        end, self._end = self._end or Outcome(), None
+        if is_asyncio_cancellation(end.error):
             detail = "the framework cancelled its own task"
             raise ProviderRunError(SELF_CANCELLED, detail) from end.error
         return end.unwrap()
 
     def lose(self) -> None:
         """End the call although nothing was heard of its task: the host is closed."""
-        self._finish(End(error=RuntimeError("The AsyncioHost was closed during a call.")))
+        self._finish(Outcome(error=RuntimeError("The AsyncioHost was closed during a call.")))
         self._quiet.set()
 
-    def _finish(self, end: End) -> None:
+    def _finish(self, end: Outcome) -> None:
         if not self._ended.is_set():
             self._end = end
             self._open = False  # what the task has left running may not call back any more
@@ -307,17 +313,17 @@ class _Callback:
     def begin(self) -> None:
         """Start it in the call's nursery, or refuse it."""
         if not self._call.start_callback(self._act, "callback from asyncio", self._asked):
-            self.answer.give(End(error=TurnClosedError(_OVER)))
+            self.answer.give(Outcome(error=TurnClosedError(_OVER)))
 
     def cancel(self) -> None:
         """End it, and nothing else."""
         self._scope.cancel(reason="cancelled by the asyncio framework")
 
     async def _act(self) -> None:
-        end = End(error=TurnClosedError(_OVER))
+        end = Outcome(error=TurnClosedError(_OVER))
         try:
             with self._scope:
-                end = End(await self._fn())
+                end = Outcome(await self._fn())
         # Every error goes to the framework but what is not for it: see `_sorted`.
         except BaseException as exc:  # noqa: BLE001, ASYNC103 - answered, or raised again
             end, cancelled = self._sorted(exc)
@@ -327,7 +333,7 @@ class _Callback:
         finally:
             self.answer.give(end)
 
-    def _sorted(self, exc: BaseException) -> tuple[End, BaseException | None]:
+    def _sorted(self, exc: BaseException) -> tuple[Outcome, BaseException | None]:
         """Return what the framework is told of an error, and trio's cancellation in it."""
         cancelled: BaseException | None = None
         rest: BaseException | None = exc
@@ -340,4 +346,4 @@ class _Callback:
         if fatal:
             self._call.crash(fatal[0])
             rest = None
-        return End(error=rest if rest is not None else TurnClosedError(_OVER)), cancelled
+        return Outcome(error=rest if rest is not None else TurnClosedError(_OVER)), cancelled

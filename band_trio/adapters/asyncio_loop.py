@@ -22,7 +22,7 @@ _family: Final[contextvars.ContextVar[TaskFamily | None]] = contextvars.ContextV
 
 
 @attrs.frozen
-class End:
+class Outcome:
     """How a task of one side ended, for the other."""
 
     value: Any = None
@@ -39,7 +39,7 @@ class End:
             del error, self  # the error's traceback holds this frame: no cycle
 
 
-def is_cancellation(error: BaseException | None) -> bool:
+def is_asyncio_cancellation(error: BaseException | None) -> bool:
     """Tell whether *error* is asyncio's cancellation."""
     return isinstance(error, asyncio.CancelledError)
 
@@ -126,11 +126,11 @@ async def _wind_down(seconds: float) -> None:
 class TaskFamily:
     """The main task of a call, and every task that it has begun."""
 
-    _ended: Callable[[End], object]
+    _ended: Callable[[Outcome], object]
     """Told how the main task ended."""
     _quiet: Callable[[], object]
     """Told when, after `cancel`, the last task has ended."""
-    _main: asyncio.Task[End] | None = attrs.field(default=None, init=False)
+    _main: asyncio.Task[Outcome] | None = attrs.field(default=None, init=False)
     _tasks: set[asyncio.Task[Any]] = attrs.field(factory=set, init=False)
     _cancelled: bool = attrs.field(default=False, init=False)
 
@@ -163,7 +163,9 @@ class TaskFamily:
         self._tasks.discard(task)
         if task is self._main:
             # Cancelled only before its first step: after that it returns how it ended.
-            self._ended(End(error=asyncio.CancelledError()) if task.cancelled() else task.result())
+            self._ended(
+                Outcome(error=asyncio.CancelledError()) if task.cancelled() else task.result()
+            )
         if self._cancelled and not self._tasks:
             self._quiet()
 
@@ -183,12 +185,12 @@ def _make_task(
     return task
 
 
-async def _ending(fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> End:
+async def _ending(fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Outcome:
     try:
-        return End(await fn(*args))
+        return Outcome(await fn(*args))
     # Whatever it is, it is raised on the other side; this task ends in the same step.
-    except BaseException as exc:  # noqa: BLE001, ASYNC103 - raised by `End.unwrap`
-        return End(error=exc)  # noqa: ASYNC104
+    except BaseException as exc:  # noqa: BLE001, ASYNC103 - raised by `Outcome.unwrap`
+        return Outcome(error=exc)  # noqa: ASYNC104
 
 
 # --------------------------------------------------------------------------- waiting for trio
@@ -201,7 +203,7 @@ class Answer:
     # Not necessarily the host's loop: a framework may run one of its own in a thread.
     _loop: asyncio.AbstractEventLoop = attrs.field(factory=asyncio.get_running_loop, init=False)
     _given: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    _end: End = attrs.field(default=End(), init=False)
+    _end: Outcome = attrs.field(default=Outcome(), init=False)
 
     async def wait(self, cancel: Callable[[], bool]) -> Any:
         """Return what is given, or raise it.
@@ -216,13 +218,13 @@ class Answer:
                 # Asyncio has no shields; a second cancellation ends the wait.
                 await self._given.wait()  # noqa: ASYNC102
             raise
-        end, self._end = self._end, End()
+        end, self._end = self._end, Outcome()
         return end.unwrap()
 
-    def give(self, end: End) -> None:
+    def give(self, end: Outcome) -> None:
         """Answer; from any thread."""
         _post(self._loop, self._take, end)
 
-    def _take(self, end: End) -> None:
+    def _take(self, end: Outcome) -> None:
         self._end = end
         self._given.set()

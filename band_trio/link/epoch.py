@@ -22,7 +22,7 @@ from band_trio.config import AgentConfig
 from band_trio.link.socket import Socket, SocketClosed
 from band_trio.link.state import LinkListener, LinkState
 from band_trio.link.topics import TopicTable
-from band_trio.link.verdict import End
+from band_trio.link.verdict import ConnectionEnd
 from band_trio.logs import RepeatedLog
 from band_trio.nurseries import hide_nursery
 from band_trio.protocol.errors import RemoteProtocolError
@@ -69,13 +69,13 @@ class Epoch:
         self._outbox, self._inbox = trio.open_memory_channel[Frame](OUTBOX_FRAMES)
         self._beats: set[str] = set()
         self._last_reply = trio.current_time()
-        self._end: End | None = None
+        self._end: ConnectionEnd | None = None
         self._retryable: Supersede | None = None
         self._stop: Callable[[], None] = lambda: None
         self._writer = trio.CancelScope(shield=True)  # `_finish` gives it its deadline
         self._wake = trio.Event()
 
-    async def serve(self) -> End:
+    async def serve(self) -> ConnectionEnd:
         """Run until the connection ends; return how.
 
         Cancelling it sends one close frame and waits for the answer, `close_seconds` at most.
@@ -98,12 +98,12 @@ class Epoch:
         assert self._end is not None  # nothing else ends the nursery without an error
         return self._end
 
-    def end(self, end: End) -> None:
+    def end(self, end: ConnectionEnd) -> None:
         """End the connection. The first one to notice says why; the others change nothing."""
         if self._end is None:
             retry = self._retryable
             if retry is not None and retry.retry_after is not None and end.told is None:
-                end = End(end.reason, code=end.code, told=float(retry.retry_after))
+                end = ConnectionEnd(end.reason, code=end.code, told=float(retry.retry_after))
             self._end = end
             self._stop()
 
@@ -126,7 +126,7 @@ class Epoch:
             try:
                 data = await self._socket.receive()
             except SocketClosed as exc:
-                self.end(End(exc.reason, code=exc.code))
+                self.end(ConnectionEnd(exc.reason, code=exc.code))
                 return
             self._take(data)
 
@@ -139,7 +139,7 @@ class Epoch:
                     await self._socket.send(frame.dump())
                 await self._socket.close()
             except SocketClosed as exc:
-                self.end(End(exc.reason, code=exc.code))
+                self.end(ConnectionEnd(exc.reason, code=exc.code))
 
     async def _beat(self) -> Never:
         while True:
@@ -154,7 +154,7 @@ class Epoch:
             await trio.sleep_until(deadline)
             seen = self._last_reply
             if seen + self._config.dead_seconds <= deadline and await self._stays_silent(seen):
-                self.end(End(f"no heartbeat reply for {self._config.dead_seconds:g} s"))
+                self.end(ConnectionEnd(f"no heartbeat reply for {self._config.dead_seconds:g} s"))
                 return
 
     async def _stays_silent(self, seen: float) -> bool:
@@ -213,4 +213,4 @@ class Epoch:
         if isinstance(event, Supersede) and event.retryable:
             self._retryable = event  # the platform closes the connection next
         elif isinstance(event, Supersede):
-            self.end(End(f"superseded: {event.message}", supersede=event))
+            self.end(ConnectionEnd(f"superseded: {event.message}", supersede=event))

@@ -10,7 +10,7 @@ from band_trio.config import AgentConfig, Credentials, Endpoints
 from band_trio.link.rest import RestClient
 from band_trio.link.state import LinkHealth, LinkListener, LinkState
 from band_trio.link.supervisor import Supervisor
-from band_trio.link.topics import Fate, TopicTable
+from band_trio.link.topics import TopicChange, TopicTable
 from band_trio.protocol.events import agent_control
 from band_trio.trace import Tracer
 
@@ -116,5 +116,5 @@ class BandLink:
         )
 
 
-def _unheard(topic: str, fate: Fate, reason: str) -> None:
+def _unheard(topic: str, change: TopicChange, reason: str) -> None:
     """Hear of topics before there is a supervisor: there is nothing to hear yet."""

@@ -22,8 +22,8 @@ from band_trio.link.epoch import Epoch
 from band_trio.link.rest import RestClient
 from band_trio.link.socket import ConnectFailed, Headers, UpgradeRefused, open_socket
 from band_trio.link.state import LinkListener, LinkState
-from band_trio.link.topics import Fate, TopicTable
-from band_trio.link.verdict import CheckKey, Conflict, End, GiveUp, Wait, judge
+from band_trio.link.topics import TopicChange, TopicTable
+from band_trio.link.verdict import CheckKey, Conflict, ConnectionEnd, GiveUp, Wait, judge
 from band_trio.logs import RepeatedLog
 from band_trio.trace import EpochBegan, EpochEnded, Joined, Tracer
 
@@ -60,7 +60,7 @@ class Supervisor:
         self._repeated = RepeatedLog(_log)
         self._started = False
         self._on_started: Callable[[], None] = lambda: None
-        self._last_end: End | None = None
+        self._last_end: ConnectionEnd | None = None
         self._failures = 0
         self._conflict_until: float | None = None
         self._epoch: Epoch | None = None
@@ -93,7 +93,7 @@ class Supervisor:
 
     # ----------------------------------------------------------------- one connection
 
-    async def _connect(self) -> tuple[End, float]:
+    async def _connect(self) -> tuple[ConnectionEnd, float]:
         """Connect once and serve; return how it ended, and how many seconds it served."""
         began = None
         try:
@@ -117,10 +117,10 @@ class Supervisor:
         except UpgradeRefused as exc:
             return self._refused(exc), 0.0
         except ConnectFailed as exc:
-            return End(self._clean(str(exc))), 0.0
+            return ConnectionEnd(self._clean(str(exc))), 0.0
         return end, trio.current_time() - began
 
-    async def _serve(self, epoch: Epoch) -> End:
+    async def _serve(self, epoch: Epoch) -> ConnectionEnd:
         number = self._state.epoch = self._state.epoch + 1
         reason = "the link is shutting down"
         self._state.connected = True
@@ -151,11 +151,11 @@ class Supervisor:
     def _headers(self) -> Headers:
         return [(b"x-api-key", self._credentials.api_key.encode("ascii"))]
 
-    def _refused(self, refusal: UpgradeRefused) -> End:
+    def _refused(self, refusal: UpgradeRefused) -> ConnectionEnd:
         error = refusal.error
         words = ", ".join(part for part in (error.message, error.code) if part)
         reason = f"status {refusal.status}" + (f": {words}" if words else "")
-        return End(self._clean(reason), status=refusal.status, told=refusal.retry_after)
+        return ConnectionEnd(self._clean(reason), status=refusal.status, told=refusal.retry_after)
 
     def _clean(self, text: str) -> str:
         secrets = [self._credentials.api_key]
@@ -163,26 +163,30 @@ class Supervisor:
 
     # ----------------------------------------------------------------- topics
 
-    def _topic_changed(self, topic: str, fate: Fate, reason: str) -> None:
+    def _topic_changed(self, topic: str, change: TopicChange, reason: str) -> None:
         """Pass on what became of a topic; called in the tasks of the epoch."""
-        if fate is Fate.JOINED:
+        if change is TopicChange.JOINED:
             self._tracer(Joined(topic, "ok"))
             self._listener.joined(topic)
             if topic == self._topics.first and not self._started:
                 self._started = True
                 self._on_started()
             return
-        text = fate.value if fate is not Fate.REJECTED else f"rejected: {self._clean(reason)}"
+        text = (
+            change.value
+            if change is not TopicChange.REJECTED
+            else f"rejected: {self._clean(reason)}"
+        )
         self._tracer(Joined(topic, text))
         self._repeated.warning("topic %s: %s; it is joined again", topic, text)
         self._listener.lost(topic, text)
         if topic == self._topics.first and not self._started and self._epoch is not None:
             # Joining it is part of connecting: the first connection has failed.
-            self._epoch.end(End(f"the join of {topic} failed: {text}"))
+            self._epoch.end(ConnectionEnd(f"the join of {topic} failed: {text}"))
 
     # ----------------------------------------------------------------- what follows
 
-    async def _wait_after(self, end: End, lifetime: float) -> float:
+    async def _wait_after(self, end: ConnectionEnd, lifetime: float) -> float:
         """Return how long to wait before the next try, or raise what ends the run."""
         if lifetime >= self._config.stable_seconds:
             self._failures = 0
@@ -208,7 +212,7 @@ class Supervisor:
             _log.info("the key could not be checked: %s", exc)
             return False
 
-    def _wait_for_the_other(self, end: End, conflict: Conflict) -> float:
+    def _wait_for_the_other(self, end: ConnectionEnd, conflict: Conflict) -> float:
         now = trio.current_time()
         if self._conflict_until is None:
             self._conflict_until = now + self._config.conflict_wait_seconds
@@ -220,12 +224,12 @@ class Supervisor:
         self._failures += 1
         return min(wait, left)
 
-    def _conflict(self, end: End) -> BandError:
+    def _conflict(self, end: ConnectionEnd) -> BandError:
         return AgentAlreadyRunningError(
             f"{self._where} says that this agent is connected elsewhere ({end.reason})."
         )
 
-    def _tell(self, end: End) -> None:
+    def _tell(self, end: ConnectionEnd) -> None:
         if not self._started and self._last_end is None:
             _log.warning("cannot connect to %s yet, trying on: %s", self._where, end.reason)
         elif self._started:

@@ -28,7 +28,7 @@ REJOIN_CAP_SECONDS: Final = 30.0
 """A topic that stayed joined for this long begins its back-off anew."""
 
 
-class Fate(StrEnum):
+class TopicChange(StrEnum):
     """What became of a topic."""
 
     JOINED = "joined"
@@ -38,7 +38,7 @@ class Fate(StrEnum):
     CLOSED = "closed"
 
 
-Report = Callable[[str, Fate, str], None]
+Report = Callable[[str, TopicChange, str], None]
 """Topic, what became of it, and a reason in words."""
 
 
@@ -190,7 +190,7 @@ class TopicTable:
             self._ready.append(topic)
         elif phase is Phase.JOINING:
             member.channel.abandon()
-            self._failed(topic, member, Fate.TIMED_OUT, "no answer to the join in time", now)
+            self._failed(topic, member, TopicChange.TIMED_OUT, "no answer to the join in time", now)
         elif phase is Phase.LEAVING:
             member.channel.abandon()
             self._left(topic)
@@ -205,11 +205,11 @@ class TopicTable:
         if signal is Signal.JOINED:
             self._has_joined(topic, member, now)
         elif signal is Signal.REJECTED:
-            self._failed(topic, member, Fate.REJECTED, member.channel.reason, now)
+            self._failed(topic, member, TopicChange.REJECTED, member.channel.reason, now)
         elif signal is Signal.CRASHED:
-            self._failed(topic, member, Fate.CRASHED, "the channel crashed", now)
+            self._failed(topic, member, TopicChange.CRASHED, "the channel crashed", now)
         elif signal is Signal.CLOSED:
-            self._failed(topic, member, Fate.CLOSED, "the platform closed the channel", now)
+            self._failed(topic, member, TopicChange.CLOSED, "the platform closed the channel", now)
         elif signal is Signal.LEFT:
             self._left(topic)
         return signal
@@ -223,9 +223,11 @@ class TopicTable:
         self.first_answered |= topic == self.first
         self.changed()
         if topic in self.wanted:
-            self.report(topic, Fate.JOINED, "")
+            self.report(topic, TopicChange.JOINED, "")
 
-    def _failed(self, topic: str, member: _Member, fate: Fate, reason: str, now: float) -> None:
+    def _failed(
+        self, topic: str, member: _Member, change: TopicChange, reason: str, now: float
+    ) -> None:
         if now - member.joined_at >= REJOIN_CAP_SECONDS:
             member.failures = 0
         self._not_joined(topic, member)
@@ -237,7 +239,7 @@ class TopicTable:
         wait = half_jitter(member.failures, REJOIN_BASE_SECONDS, REJOIN_CAP_SECONDS)
         member.failures += 1
         self._set_timer(topic, member, now + wait)
-        self.report(topic, fate, reason)
+        self.report(topic, change, reason)
 
     def _left(self, topic: str) -> None:
         del self._members[topic]

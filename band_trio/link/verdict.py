@@ -25,7 +25,7 @@ TOLD_CAP_SECONDS: Final = 3600.0
 
 
 @attrs.frozen
-class End:
+class ConnectionEnd:
     """How a connection ended, or why there was none."""
 
     reason: str
@@ -76,7 +76,7 @@ class Conflict:
 Verdict = GiveUp | Wait | BackOff | CheckKey | Conflict
 
 
-def judge(end: End, where: str, *, first: bool) -> Verdict:
+def judge(end: ConnectionEnd, where: str, *, first: bool) -> Verdict:
     """Decide what follows *end*. *where* names the URL, *first* means before the first success."""
     if end.supersede is not None and not end.supersede.retryable:
         return GiveUp(BandSupersededError(end.supersede.reason, end.supersede.message))
@@ -89,7 +89,7 @@ def judge(end: End, where: str, *, first: bool) -> Verdict:
     return BackOff() if end.told is None else _wait_as_told(end.told)
 
 
-def _judge_status(end: End, status: int, where: str, *, first: bool) -> Verdict:
+def _judge_status(end: ConnectionEnd, status: int, where: str, *, first: bool) -> Verdict:
     if status in (401, 403):
         error = BandAuthError(
             f"{where} refused the API key ({end.reason}). Check the agent id and its key."

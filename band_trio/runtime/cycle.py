@@ -64,7 +64,7 @@ class Cycle:
                     await self._work(turn, commit)
         except BaseException:
             # The run itself is being cancelled, or the program ends: released, without a write.
-            turn.kind = later_end(turn.kind, self._services.lifecycle.kind)
+            turn.ended_by = later_end(turn.ended_by, self._services.lifecycle.end_reason)
             if claim.result is ClaimResult.CLAIMED:
                 _, entry = self._decide(turn)
                 if entry is not None:  # an interrupt had decided before
@@ -74,7 +74,7 @@ class Cycle:
         if claim.result is not ClaimResult.CLAIMED:
             self._closed()
             return CycleEnd(claim)
-        silent = turn.kind is None and self._beyond_budget(turn, claim)
+        silent = turn.ended_by is None and self._beyond_budget(turn, claim)
         record, entry = self._decide(turn, silent=silent)
         self._closed()
         if by_verdict(turn, record):
@@ -141,8 +141,8 @@ class Cycle:
         """
         services = self._services
         if services.lifecycle.closing:  # claimed, but not started: released
-            turn.end(services.lifecycle.kind)
-        if turn.kind is not None:
+            turn.end(services.lifecycle.end_reason)
+        if turn.ended_by is not None:
             return
         number, bootstrap = turn.spent + 1, inp.is_session_bootstrap
         services.tracer(Started(self._room_id, turn.message.id, number, bootstrap))
@@ -178,6 +178,6 @@ class Cycle:
                 record = attrs.evolve(record, report=failure_report(turn))
         if record.fate is Fate.FAILED:
             log_failed_turn(turn, record, services.judgement.secrets)
-        services.tracer(Recorded(self._room_id, turn.message.id, record.kind))
+        services.tracer(Recorded(self._room_id, turn.message.id, record.trace_word))
         entry = services.outbox.put(record) if record.fate is not Fate.RELEASED else None
         return record, entry

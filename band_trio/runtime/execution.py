@@ -28,7 +28,7 @@ from band_trio.runtime.cycle import Cycle, CycleEnd
 from band_trio.runtime.drain import Drain
 from band_trio.runtime.intake import Dirty, Intake, Known
 from band_trio.runtime.interrupts import InterruptHooks
-from band_trio.runtime.lifecycle import HOOKS, MARKS, End
+from band_trio.runtime.lifecycle import HOOKS, MARKS, EndReason
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.turn import ActiveTurn
 from band_trio.runtime.turn_listener import RoomTurnListener
@@ -69,7 +69,7 @@ class ExecutionContext:
     _interrupts: InterruptHooks = attrs.field(init=False)
     _chat_controls: ChatControls = attrs.field(init=False)
     _turn: ActiveTurn | None = attrs.field(default=None, init=False)
-    _ending: End | None = attrs.field(default=None, init=False)
+    _ending: EndReason | None = attrs.field(default=None, init=False)
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
     _cycle: Cycle | None = attrs.field(default=None, init=False)
     _idle_wait: float | None = attrs.field(default=None, init=False)
@@ -162,11 +162,11 @@ class ExecutionContext:
             self._intake.caught_up = False  # the list of a stopped room looks empty
             self._intake.mark(Dirty.CAUSED)
         elif mode == "stop":
-            self._end_turn(End.STOP)
+            self._end_turn(EndReason.STOP)
             if not was_stopped:
                 self._call_interrupt_hook(mode)
         elif self._turn is not None:
-            self._end_turn(End.INTERRUPT)
+            self._end_turn(EndReason.INTERRUPT)
             self._call_interrupt_hook(mode)
         self._intake.bell.ring()
         return True
@@ -178,28 +178,28 @@ class ExecutionContext:
 
     def leave(self) -> None:
         """The agent is no longer in the room: end the turn and then the child."""
-        self._ending = End.LEFT
+        self._ending = EndReason.LEFT
         self._drain.abort()
-        self._end_turn(End.LEFT)
+        self._end_turn(EndReason.LEFT)
         self._intake.bell.ring()
 
     def close(self) -> None:
         """The agent is stopping: no new turn; a running one goes on until it is cut off."""
-        self._ending = self._ending or self._services.lifecycle.kind
+        self._ending = self._ending or self._services.lifecycle.end_reason
         self._drain.abort()
         self._intake.bell.ring()
 
     def cut_off(self) -> None:
         """The grace is over: end the running turn."""
         self.close()
-        self._end_turn(self._services.lifecycle.kind)
+        self._end_turn(self._services.lifecycle.end_reason)
 
-    def _end_turn(self, kind: End) -> None:
+    def _end_turn(self, reason: EndReason) -> None:
         turn = self._turn
         if turn is None:
             return
-        first = turn.cancelled_at is None
-        turn.end(kind)
+        first = not turn.told_to_end
+        turn.end(reason)
         if first and self._nursery is not None:
             self._nursery.start_soon(self._watch_stall, turn)
 
@@ -355,14 +355,14 @@ class ExecutionContext:
         lifecycle = self._services.lifecycle
         if not lifecycle.closing or not turn.started:
             return
-        if turn.kind in (End.SHUTDOWN, End.SUPERSEDED):
+        if turn.ended_by in (EndReason.SHUTDOWN, EndReason.SUPERSEDED):
             lifecycle.turns_cancelled += 1
         else:
             lifecycle.turns_finished += 1
 
     def _note_platform_state(self, end: CycleEnd, plays: int) -> None:
         """Act on what answers said, unless a play that came meanwhile is newer."""
-        released = end.record is not None and end.record.reason == End.STOP
+        released = end.record is not None and end.record.reason == EndReason.STOP
         if released or end.claim.result is ClaimResult.STOPPED:
             if plays == self._control.plays:
                 self.observe_stop()
@@ -376,7 +376,7 @@ class ExecutionContext:
             self.stalled = True
             _log.warning(
                 "room %s: the turn of message %s was told to end (%s) %g s ago and still runs",
-                self.room_id, turn.message.id, turn.kind, self._services.session.stall_seconds,
+                self.room_id, turn.message.id, turn.ended_by, self._services.session.stall_seconds,
             )  # fmt: skip
 
     # ------------------------------------------------------------------ the end
@@ -384,7 +384,7 @@ class ExecutionContext:
     async def _finish(self) -> None:
         services, lifecycle = self._services, self._services.lifecycle
         seconds = services.session.hook_seconds
-        if self._ending is not End.LEFT:
+        if self._ending is not EndReason.LEFT:
             with lifecycle.shield(seconds, MARKS):
                 await self._indicator.flush()
         self.cleaned_up = True

@@ -17,7 +17,7 @@ import trio
 from band_trio.errors import BandConnectionError
 
 
-class End(StrEnum):
+class EndReason(StrEnum):
     """Why a turn, or the room around it, comes to an end."""
 
     INTERRUPT = "interrupt"
@@ -50,7 +50,7 @@ class Lifecycle:
 
     overhead: float
     """Seconds after the grace for last marks, clean-up hooks and the close frame."""
-    kind: End = attrs.field(default=End.SHUTDOWN, init=False)
+    end_reason: EndReason = attrs.field(default=EndReason.SHUTDOWN, init=False)
     """What a turn that has to be cancelled is released with."""
     errors: list[BaseException] = attrs.field(factory=list, init=False)
     """What ended the run, if it was not asked to stop."""
@@ -105,7 +105,7 @@ class Lifecycle:
     def fail(self, error: BaseException) -> None:
         """End the run at once, in order, and let *error* leave it."""
         if isinstance(error, BandConnectionError) and not self.closing:
-            self.kind = End.SUPERSEDED
+            self.end_reason = EndReason.SUPERSEDED
         self.errors.append(error)
         self.stop(0)
 

@@ -7,7 +7,7 @@ import traceback
 from typing import Final
 
 from band_trio.hygiene import clip, redact_credentials, without_surrogates
-from band_trio.runtime.lifecycle import End
+from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.settlement import Record, Report
 from band_trio.runtime.turn import ActiveTurn
 from band_trio.tools.failures import (
@@ -25,7 +25,7 @@ TRACEBACK_CHARS: Final = 20_000
 
 def failure_report(turn: ActiveTurn) -> Report:
     """Return the event for a message that is given up: a fixed text, never an exception's."""
-    if turn.kind is End.TIMEOUT:
+    if turn.ended_by is EndReason.TIMEOUT:
         failure = TIMEOUT_FAILURE
     elif turn.error is not None:
         failure = TURN_FAILURE

@@ -67,7 +67,7 @@ class Record:
     """Whether the message was never claimed, as a consumed chat control."""
 
     @property
-    def kind(self) -> str:
+    def trace_word(self) -> str:
         """The word for traces: `processed`, `failed` or `released:` and the reason."""
         return f"{self.fate}:{self.reason}" if self.fate is Fate.RELEASED else self.fate.value
 
@@ -257,13 +257,13 @@ class Outbox:
             else:
                 result, why = mark_result(answer), str(answer.status)
                 self._note(entry, answer, result, plays)
-        self._tracer(Marked(record.room_id, record.message_id, record.kind, result.value))
+        self._tracer(Marked(record.room_id, record.message_id, record.trace_word, result.value))
         if result.final:
             self._close(entry, result)
         elif entry.tries in (1, 5) or entry.tries % 50 == 0:
             _log.warning(
                 "mark %s of message %s in room %s is not confirmed (%s, try %d); it is kept",
-                record.kind, record.message_id, record.room_id, why, entry.tries,
+                record.trace_word, record.message_id, record.room_id, why, entry.tries,
             )  # fmt: skip
 
     async def _claim(self, entry: Entry) -> Answer | None:

@@ -1,7 +1,7 @@
 """One message from its claim to its record: a cancel scope, and the reason it was cancelled for.
 
-Interrupt, stop, leave, time-out and shutdown are all `end(kind)`: the kind is stored first, then
-the scope is cancelled, and the kind decides the record. What the handler does with the
+Interrupt, stop, leave, time-out and shutdown are all `end(reason)`: the reason is stored first,
+then the scope is cancelled, and the reason decides the record. What the handler does with the
 cancellation does not matter: whether **our** scope was cancelled does.
 """
 
@@ -19,20 +19,20 @@ from band_trio.hygiene import error_text, leaf_errors
 from band_trio.nurseries import is_cancellation
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.hooks import ends_program
-from band_trio.runtime.lifecycle import End
+from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.settlement import Fate, Record
 from band_trio.tools.turn import Turn
 
 T = TypeVar("T")
 
-_DECIDING: Final = (End.INTERRUPT, End.STOP)
+_DECIDING: Final = (EndReason.INTERRUPT, EndReason.STOP)
 
 
-def later_end(before: End | None, new: End) -> End:
-    """Return the kind that counts: the last interrupt or stop; anything else never overrides."""
+def later_end(before: EndReason | None, new: EndReason) -> EndReason:
+    """Return the reason that counts: the last interrupt or stop; anything else never overrides."""
     if before is None or new in _DECIDING:
         return new
-    return new if before is End.TIMEOUT else before
+    return new if before is EndReason.TIMEOUT else before
 
 
 @attrs.define(eq=False)
@@ -44,35 +44,34 @@ class ActiveTurn:
     spent: int = 0
     """How many runs of the message have failed before."""
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    kind: End | None = None
+    ended_by: EndReason | None = None
     """Why it was ended from outside."""
     claiming: bool = True
     """Whether the claim has not been answered yet."""
     started: bool = False
     """Whether the handler has been called."""
-    cancelled_at: float | None = None
-    """When it was told to end, in trio's time; for the watchdog."""
+    told_to_end: bool = False
+    """Whether `end` was called; the scope may not be cancelled yet."""
     error: BaseException | None = None
     """What left the handler, its nursery or the preprocessor; a lone leaf is unwrapped."""
     declined: bool = False
     """Whether the preprocessor wanted no turn for it."""
 
-    def end(self, kind: End) -> None:
+    def end(self, reason: EndReason) -> None:
         """End the turn from outside, for a reason. The reason is stored before anything else.
 
         A claim that is under way is left to its answer for an interrupt or a stop: whether the
         message is ours decides what they mean. Leaving and shutting down do not wait for it.
         """
-        self.kind = later_end(self.kind, kind)
-        if self.cancelled_at is None:
-            self.cancelled_at = trio.current_time()
-        if not (self.claiming and kind in _DECIDING):
-            self.scope.cancel(reason=f"turn ended: {kind}")
+        self.ended_by = later_end(self.ended_by, reason)
+        self.told_to_end = True
+        if not (self.claiming and reason in _DECIDING):
+            self.scope.cancel(reason=f"turn ended: {reason}")
 
     def claimed(self) -> bool:
         """The claim was answered yes; tell whether the handler may start."""
         self.claiming = False
-        return self.kind is None
+        return self.ended_by is None
 
     async def run(self, handler: Callable[[], Awaitable[None]]) -> None:
         """Run *handler* in the turn's own nursery until both have ended; keep what came out.
@@ -89,8 +88,8 @@ class ActiveTurn:
         except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
             self._keep(exc)
         finally:
-            if self.kind is None and self.scope.cancel_called:
-                self.kind = End.TIMEOUT  # nobody ended it: the scope's own deadline did
+            if self.ended_by is None and self.scope.cancel_called:
+                self.ended_by = EndReason.TIMEOUT  # nobody ended it: the scope's own deadline did
             self.scope.deadline = math.inf
             self.ledger.close()
 
@@ -109,13 +108,13 @@ class ActiveTurn:
             raise exc
         leaves = [leaf for leaf in leaf_errors(exc) if not isinstance(leaf, trio.Cancelled)]
         if any(isinstance(leaf, RoomExecutionStoppedError) for leaf in leaves):
-            self.kind = later_end(self.kind, End.STOP)
+            self.ended_by = later_end(self.ended_by, EndReason.STOP)
         self.error = leaves[0] if len(leaves) == 1 else exc
 
     @property
     def how(self) -> str:
         """Word for traces: how the handler ended."""
-        return self.kind or ("raised" if self.error else "returned")
+        return self.ended_by or ("raised" if self.error else "returned")
 
 
 @attrs.frozen
@@ -132,12 +131,12 @@ class Judgement:
         def decide(fate: Fate, reason: str = "", error: str = "", plain: str = "") -> Record:
             return Record(room_id, turn.message.id, fate, reason, error, plain or error)
 
-        match turn.kind:
-            case End.INTERRUPT:
+        match turn.ended_by:
+            case EndReason.INTERRUPT:
                 return decide(Fate.PROCESSED)
-            case End.STOP | End.LEFT | End.SHUTDOWN | End.SUPERSEDED:
-                return decide(Fate.RELEASED, reason=turn.kind)
-            case End.TIMEOUT:
+            case EndReason.STOP | EndReason.LEFT | EndReason.SHUTDOWN | EndReason.SUPERSEDED:
+                return decide(Fate.RELEASED, reason=turn.ended_by)
+            case EndReason.TIMEOUT:
                 limit = self.max_cycle_seconds
                 return decide(Fate.FAILED, error=f"turn exceeded max_cycle_seconds ({limit:g} s)")
         if turn.error is not None:
@@ -155,7 +154,7 @@ def by_verdict(turn: ActiveTurn, record: Record) -> bool:
     """Tell whether a record says that a turn did its work, so that its context is committed."""
     return (
         record.fate is Fate.PROCESSED
-        and turn.kind is None
+        and turn.ended_by is None
         and turn.error is None
         and not turn.declined
     )

@@ -11,7 +11,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from band_trio.link.topics import Fate, TopicTable
+from band_trio.link.topics import TopicChange, TopicTable
 from band_trio.protocol.phoenix import CLOSE, ERROR, JOIN, LEAVE, REPLY, Frame, Signal
 
 FIRST = "agent_control:a"
@@ -29,7 +29,7 @@ class TopicMachine(RuleBasedStateMachine):
         self.inbox: list[Frame] = []
         """Frames of ours that the platform has not handled."""
         self.holds: dict[str, str] = {}
-        self.reports: list[tuple[str, Fate]] = []
+        self.reports: list[tuple[str, TopicChange]] = []
         self.dirty = False
         self.table = TopicTable(
             FIRST, PARALLEL, 10.0, 1.0, self.next_ref, self.report, lambda: None
@@ -42,9 +42,9 @@ class TopicMachine(RuleBasedStateMachine):
         self.refs += 1
         return str(self.refs)
 
-    def report(self, topic: str, fate: Fate, reason: str) -> None:
+    def report(self, topic: str, change: TopicChange, reason: str) -> None:
         assert topic in self.table.wanted
-        self.reports.append((topic, fate))
+        self.reports.append((topic, change))
 
     def note_change(self) -> None:
         self.dirty = True
@@ -212,7 +212,7 @@ def test_a_leave_without_an_answer_ends_after_its_time() -> None:
 def test_a_join_that_is_unwanted_before_its_answer_is_left_and_not_reported() -> None:
     heard: list[str] = []
     table = joined("t:1")
-    table.report = lambda topic, fate, reason: heard.append(fate)
+    table.report = lambda topic, change, reason: heard.append(change)
     table.want("t:2")
     (join,) = table.advance(0)
     table.unwant("t:2")

@@ -11,7 +11,7 @@ from band_trio.errors import (
     BandPolicyError,
     BandSupersededError,
 )
-from band_trio.link.verdict import BackOff, CheckKey, Conflict, End, GiveUp, Wait, judge
+from band_trio.link.verdict import BackOff, CheckKey, Conflict, ConnectionEnd, GiveUp, Wait, judge
 from band_trio.protocol.events import Supersede
 
 GONE = Supersede("session.already_connected", "newer")
@@ -34,7 +34,7 @@ GONE = Supersede("session.already_connected", "newer")
     ],
 )
 def test_c43_upgrade_answers(status: int, first: type, again: type) -> None:
-    end = End("because", status=status)
+    end = ConnectionEnd("because", status=status)
     verdict = judge(end, "ws://x", first=True)
     if issubclass(first, BandError):
         assert isinstance(verdict, GiveUp)
@@ -49,27 +49,27 @@ def test_c43_upgrade_answers(status: int, first: type, again: type) -> None:
 @pytest.mark.parametrize("status", [429, 503])
 def test_c43_a_told_wait_is_a_minimum_and_has_a_limit(status: int, first: bool) -> None:
     for told, low, high in ((7.0, 7, 7.7), (1e9, 3600, 3960)):
-        verdict = judge(End("busy", status=status, told=told), "ws://x", first=first)
+        verdict = judge(ConnectionEnd("busy", status=status, told=told), "ws://x", first=first)
         assert isinstance(verdict, Wait)
         assert low <= verdict.seconds <= high
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_ends_of_a_socket(first: bool) -> None:
-    def of(end: End) -> object:
+    def of(end: ConnectionEnd) -> object:
         return judge(end, "ws://x", first=first)
 
-    superseded = of(End("superseded", supersede=GONE))
+    superseded = of(ConnectionEnd("superseded", supersede=GONE))
     assert isinstance(superseded, GiveUp)
     assert isinstance(superseded.error, BandSupersededError)
-    policy = of(End("close code 1008: spam", code=1008))
+    policy = of(ConnectionEnd("close code 1008: spam", code=1008))
     assert isinstance(policy, GiveUp)
     assert isinstance(policy.error, BandPolicyError)
     assert "spam" in str(policy.error)
     for code in (None, 1000, 1001, 1006, 1009, 1011, 4000):
-        assert of(End("closed", code=code)) == BackOff()
-    assert isinstance(of(End("told", code=1000, told=9)), Wait)
+        assert of(ConnectionEnd("closed", code=code)) == BackOff()
+    assert isinstance(of(ConnectionEnd("told", code=1000, told=9)), Wait)
     for code, low, high in ((1012, 1, 5), (1013, 30, 60)):
-        verdict = of(End("later", code=code))
+        verdict = of(ConnectionEnd("later", code=code))
         assert isinstance(verdict, Wait)
         assert low <= verdict.seconds <= high

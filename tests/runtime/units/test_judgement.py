@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from band_trio.errors import InputNotAccepted, RoomClosingError
-from band_trio.runtime.lifecycle import End
+from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.settlement import Fate, Record
 from band_trio.runtime.turn import ActiveTurn, Judgement, by_verdict, later_end
 from band_trio.tools.turn import Turn
@@ -16,26 +16,26 @@ from tests.runtime.rows import row
 KEY = "band_a_secret_key_1234567890"
 
 
-@pytest.mark.parametrize("new", list(End))
-def test_the_first_end_counts_whatever_it_is(new: End) -> None:
+@pytest.mark.parametrize("new", list(EndReason))
+def test_the_first_end_counts_whatever_it_is(new: EndReason) -> None:
     assert later_end(None, new) is new
 
 
-@pytest.mark.parametrize("before", list(End))
-@pytest.mark.parametrize("new", list(End))
+@pytest.mark.parametrize("before", list(EndReason))
+@pytest.mark.parametrize("new", list(EndReason))
 def test_g41_the_last_interrupt_or_stop_counts_and_nothing_overrides_it(
-    before: End, new: End
+    before: EndReason, new: EndReason
 ) -> None:
-    deciding = {End.INTERRUPT, End.STOP}
+    deciding = {EndReason.INTERRUPT, EndReason.STOP}
     if new in deciding:
         assert later_end(before, new) is new
-    elif before in deciding or before is not End.TIMEOUT:
+    elif before in deciding or before is not EndReason.TIMEOUT:
         assert later_end(before, new) is before
 
 
 def turn(
     *effects: TurnEffect,
-    kind: End | None = None,
+    ended_by: EndReason | None = None,
     error: BaseException | None = None,
     judged: bool = True,
     declined: bool = False,
@@ -50,7 +50,7 @@ def turn(
     if reported:
         ledger.note_reported()
     ended = ActiveTurn(row("m"), ledger)
-    ended.kind, ended.error, ended.declined = kind, error, declined
+    ended.ended_by, ended.error, ended.declined = ended_by, error, declined
     return ended
 
 
@@ -96,14 +96,14 @@ def test_g67_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
             "",
             "InputNotAccepted: a; ValueError: b",
         ),
-        (turn(kind=End.INTERRUPT), Fate.PROCESSED, "", ""),
-        (turn(kind=End.INTERRUPT, error=ValueError("x")), Fate.PROCESSED, "", ""),
-        (turn(TurnEffect.REPLY, kind=End.STOP), Fate.RELEASED, "stop", ""),
-        (turn(kind=End.LEFT), Fate.RELEASED, "left", ""),
-        (turn(kind=End.SHUTDOWN), Fate.RELEASED, "shutdown", ""),
-        (turn(kind=End.SUPERSEDED), Fate.RELEASED, "superseded", ""),
+        (turn(ended_by=EndReason.INTERRUPT), Fate.PROCESSED, "", ""),
+        (turn(ended_by=EndReason.INTERRUPT, error=ValueError("x")), Fate.PROCESSED, "", ""),
+        (turn(TurnEffect.REPLY, ended_by=EndReason.STOP), Fate.RELEASED, "stop", ""),
+        (turn(ended_by=EndReason.LEFT), Fate.RELEASED, "left", ""),
+        (turn(ended_by=EndReason.SHUTDOWN), Fate.RELEASED, "shutdown", ""),
+        (turn(ended_by=EndReason.SUPERSEDED), Fate.RELEASED, "superseded", ""),
         (
-            turn(TurnEffect.REPLY, kind=End.TIMEOUT),
+            turn(TurnEffect.REPLY, ended_by=EndReason.TIMEOUT),
             Fate.FAILED,
             "",
             "turn exceeded max_cycle_seconds (2.5 s)",
@@ -119,7 +119,7 @@ def test_g10_g67_the_fate_of_each_end(
     if fate is Fate.FAILED:
         assert done.plain_error
     assert by_verdict(ended, done) is (
-        fate is Fate.PROCESSED and ended.kind is None and not ended.declined
+        fate is Fate.PROCESSED and ended.ended_by is None and not ended.declined
     )
 
 
@@ -132,13 +132,13 @@ def test_g79_the_text_of_a_failure_is_masked_and_short() -> None:
 
 async def test_a_claim_in_flight_is_left_to_its_answer_by_controls_only() -> None:
     await trio.lowlevel.checkpoint()
-    for kind in End:
+    for reason in EndReason:
         ended = turn()
-        ended.end(kind)
-        controls = kind in (End.INTERRUPT, End.STOP)
+        ended.end(reason)
+        controls = reason in (EndReason.INTERRUPT, EndReason.STOP)
         assert ended.scope.cancel_called is not controls
         assert not ended.claimed()
-        ended.end(End.STOP)
+        ended.end(EndReason.STOP)
         assert ended.scope.cancel_called
 
 
