@@ -28,7 +28,7 @@ class ToolCallOutcome:
 
 
 class TurnLedger(Protocol):
-    """What an adapter may do with the turn it runs in; see `band_trio.tools.turn.Turn`."""
+    """What an adapter may do with the turn it runs in; see `band_trio.tools.ledger.Ledger`."""
 
     judged: bool
 

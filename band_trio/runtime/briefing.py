@@ -22,7 +22,7 @@ from band_trio.runtime.roster import Roster
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.system_lines import SystemLines
 from band_trio.tools.conversation import build_participants_message, format_history_for_llm
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 from band_trio.trace import Read
 
 _log: Final = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Briefing:
 
     # ------------------------------------------------------------------ one turn
 
-    def context(self, ledger: Turn) -> TurnContext:
+    def context(self, ledger: Ledger) -> TurnContext:
         """Return the view of this room for one turn."""
         snapshot = self.roster.snapshot()
         lines, upto = self._lines.pending() if self._lines else (None, 0)

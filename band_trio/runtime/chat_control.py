@@ -23,7 +23,7 @@ from band_trio.runtime.services import RoomServices
 from band_trio.runtime.settlement import Fate, Record
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.conversation import to_platform_message
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 from band_trio.trace import Consumed
 
 _log: Final = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class ChatControls:
         if hook is None or services.lifecycle.closing:
             return False
         self._remember(message.id)
-        ledger = Turn(judged=False)
+        ledger = Ledger(judged=False)
         tools = AgentTools.from_context(self._briefing.context(ledger))
         people = self._briefing.roster.copy()
         msg = to_platform_message(message, room_id=self._room_id, participants=people)

@@ -32,7 +32,7 @@ from band_trio.runtime.lifecycle import HOOKS, MARKS, EndReason
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.turn import ActiveTurn
 from band_trio.runtime.turn_listener import RoomTurnListener
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 from band_trio.trace import CleanedUp, Controlled
 from band_trio.types import is_contact_hub_turn
 
@@ -339,7 +339,7 @@ class ExecutionContext:
 
     def _open_turn(self, message: ChatMessage) -> ActiveTurn:
         hub = is_contact_hub_turn(sender_type=message.sender_type, sender_id=message.sender_id)
-        ledger = Turn(judged=self._services.adapter.judges and not hub)
+        ledger = Ledger(judged=self._services.adapter.judges and not hub)
         turn = ActiveTurn(message, ledger, spent=self._backlog.spent(message))
         ledger.listener = RoomTurnListener(
             self.room_id, turn.scope, self.briefing.roster, self._services.tracer, self.observe_stop

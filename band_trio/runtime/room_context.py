@@ -9,7 +9,7 @@ import attrs
 
 from band_trio.link.rest import RestClient
 from band_trio.protocol.rest import ChatMessage
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 from band_trio.types import AdapterFeatures
 
 LoadHistory = Callable[[ChatMessage], Awaitable[list[dict[str, Any]] | None]]
@@ -24,7 +24,7 @@ class TurnContext:
     hub_room_id: str | None
     rest: RestClient
     features: AdapterFeatures
-    turn: Turn
+    turn: Ledger
     is_session_bootstrap: bool
     participants_msg: str | None
     contacts_msg: str | None

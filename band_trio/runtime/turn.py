@@ -21,7 +21,7 @@ from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.hooks import ends_program
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.settlement import Fate, Record
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class ActiveTurn:
     """A message that is being claimed or run."""
 
     message: ChatMessage
-    ledger: Turn
+    ledger: Ledger
     spent: int = 0
     """How many runs of the message have failed before."""
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)

@@ -37,6 +37,7 @@ from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.core import platform_tool
 from band_trio.tools.custom import CustomToolDef
 from band_trio.tools.definitions import BandTool, ToolDefinition
+from band_trio.tools.ledger import Ledger
 from band_trio.tools.mentions import (
     append_mention_handles_hint,
     clean_mention,
@@ -45,7 +46,6 @@ from band_trio.tools.mentions import (
     to_send,
 )
 from band_trio.tools.sending import Mentions
-from band_trio.tools.turn import Turn
 from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
 
 
@@ -80,7 +80,7 @@ class FakeAgentTools(FakeRecords, AgentTools):
         sent_contact_requests: Seeds = None,
         features: AdapterFeatures | None = None,
         custom_tools: Iterable[CustomToolDef] = (),
-        turn: Turn | None = None,
+        turn: Ledger | None = None,
     ) -> None:
         """Take the seeds, dicts with the platform's own names; what is left out has a default.
 
@@ -146,7 +146,7 @@ class FakeAgentTools(FakeRecords, AgentTools):
 
     # ----------------------------------------------------------------- the turn
 
-    def begin_turn(self, *, judged: bool = True) -> Turn:
+    def begin_turn(self, *, judged: bool = True) -> Ledger:
         """Begin a new turn if the last one is over; records stay. Return the open turn."""
         if self.turn.closed:
             fresh = AgentTools(self.room_id, self.room)

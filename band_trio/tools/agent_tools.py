@@ -7,10 +7,10 @@ from typing import Self, cast
 from band_trio.tools.contacts import Contacts
 from band_trio.tools.dispatch import Dispatch
 from band_trio.tools.files import Files
+from band_trio.tools.ledger import Ledger
 from band_trio.tools.memories import Memories
 from band_trio.tools.people import People
 from band_trio.tools.tasks import Tasks
-from band_trio.tools.turn import Turn
 from band_trio.types import RoomContext
 
 
@@ -34,5 +34,5 @@ class AgentTools(People, Contacts, Memories, Files, Tasks, Dispatch):
             agent_id=ctx.agent_id,
             features=ctx.features,
             # The context's ledger is the runtime's own, which is what the tools write.
-            turn=cast(Turn, ctx.turn),
+            turn=cast(Ledger, ctx.turn),
         )

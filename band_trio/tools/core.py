@@ -28,9 +28,9 @@ from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.custom import CustomToolDef, CustomTools
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.flights import Flights
+from band_trio.tools.ledger import Ledger, TurnListener
 from band_trio.tools.mentions import bare_handle, mentionable
 from band_trio.tools.rest_port import ToolRest
-from band_trio.tools.turn import Turn, TurnListener
 from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class ToolCore:
         hub_room_id: str | None = None,
         agent_id: str | None = None,
         features: AdapterFeatures | None = None,
-        turn: Turn | None = None,
+        turn: Ledger | None = None,
         custom_tools: Iterable[CustomToolDef] = (),
     ) -> None:
         self.room_id = room_id
@@ -126,7 +126,7 @@ class ToolCore:
         """The agent itself; None in scripts, where nothing is known to be oneself."""
         self.features = features
         """What the adapter may use; None opens everything to dispatch, for scripts."""
-        self.turn: Turn = turn if turn is not None else Turn()
+        self.turn: Ledger = turn if turn is not None else Ledger()
         """The ledger of the turn that these tools belong to."""
         self.custom_tools = CustomTools.of(custom_tools) if custom_tools else _NO_TOOLS
         """Tools of the application; those of the platform are looked up first."""

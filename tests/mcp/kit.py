@@ -18,7 +18,7 @@ from band_trio.mcp.turns import OpenTurns
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.catalogue import iter_tool_definitions
 from band_trio.tools.definitions import ToolDefinition
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 
 CHAT: list[ToolDefinition] = iter_tool_definitions()
 MARIA = {"id": "u1", "handle": "maria", "name": "Maria"}
@@ -41,7 +41,7 @@ async def open_turn(
     turns: OpenTurns, room_id: str = "r1", **seeds: Any
 ) -> AsyncGenerator[OpenTurn]:
     """Open a turn in a room with Maria."""
-    seeds = {"participants": [MARIA], "turn": Turn(), **seeds}
+    seeds = {"participants": [MARIA], "turn": Ledger(), **seeds}
     tools = FakeAgentTools(room_id=room_id, agent_id="me", **seeds)
     with turns.open(tools):
         async with trio.open_nursery() as nursery:

@@ -16,7 +16,7 @@ from band_trio.endpoints import Endpoints
 from band_trio.link.api import open_api
 from band_trio.link.rest import RestClient
 from band_trio.tools.agent_tools import AgentTools
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 
 ROOM = "room-1"
 ME = "agent-me"
@@ -170,6 +170,6 @@ async def open_tools(
 ) -> AsyncGenerator[AgentTools]:
     """Tools of one turn in the room of *platform*."""
     async with open_rest(platform) as rest:
-        turn = Turn(listener=ear or Ear())
+        turn = Ledger(listener=ear or Ear())
         people = list(platform.participants)
         yield AgentTools(ROOM, rest, people, agent_id=ME, turn=turn, **options)

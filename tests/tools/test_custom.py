@@ -26,7 +26,7 @@ from band_trio.errors import (
 from band_trio.testing import FakeAgentTools
 from band_trio.tools import custom
 from band_trio.tools.definitions import argument
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
 
 
@@ -370,7 +370,7 @@ async def test_bad_arguments_are_an_answer_for_the_model(tool: Any, args: Any, t
     assert not outcome.ok
     assert text in outcome.value
     with pytest.raises(InvalidToolArgumentsError):
-        await custom.execute_custom_tool(tool, args, turn=Turn())
+        await custom.execute_custom_tool(tool, args, turn=Ledger())
 
 
 # --------------------------------------------------------------------------- results
@@ -498,14 +498,14 @@ async def test_effects_are_recorded() -> None:
     assert not fake.turn.complete
     await fake.execute_tool_call("reply", {})
     assert fake.turn.replied
-    turn = Turn()
+    turn = Ledger()
     assert await custom.execute_custom_tool(acting(), {}, turn=turn) == "done"
     assert turn.effects == {TurnEffect.ACT}
 
 
 async def test_a_pair_can_be_called_with_an_instance() -> None:
     result = await custom.invoke_validated_custom_tool(
-        (SearchWebInput, use), SearchWebInput("x"), turn=Turn()
+        (SearchWebInput, use), SearchWebInput("x"), turn=Ledger()
     )
 
     assert result == {"got": {"query": "x", "pages": []}}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from band_trio.errors import BandError, TurnClosedError
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.failures import AgentFailure
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
 from tests.tools.kit import HELPER, Ear, Platform, open_tools, refusal
 
@@ -150,7 +150,7 @@ async def test_g67_a_mixture_is_as_any_of_its_parts_in_any_order(
         assert tools.turn.complete == (first[2] or second[2])
 
 
-def _record(turn: Turn, *, effect: TurnEffect) -> None:
+def _record(turn: Ledger, *, effect: TurnEffect) -> None:
     turn.record(effect)
 
 
@@ -161,9 +161,9 @@ _effects = st.lists(st.sampled_from(TurnEffect))
 def test_g68_the_verdict_depends_on_the_recorded_effects_only(
     effects: list[TurnEffect], settled: bool, reported: bool, random: Any
 ) -> None:
-    steps: list[Callable[[Turn], None]] = [partial(_record, effect=each) for each in effects]
-    steps += [Turn.settle] * settled + [Turn.note_reported] * reported
-    turns = Turn(), Turn(judged=False)
+    steps: list[Callable[[Ledger], None]] = [partial(_record, effect=each) for each in effects]
+    steps += [Ledger.settle] * settled + [Ledger.note_reported] * reported
+    turns = Ledger(), Ledger(judged=False)
     for turn in turns:
         random.shuffle(steps)
         for step in steps:
@@ -176,7 +176,7 @@ def test_g68_the_verdict_depends_on_the_recorded_effects_only(
 
 @given(_effects)
 def test_g68_nothing_counts_after_the_end(effects: list[TurnEffect]) -> None:
-    turn = Turn()
+    turn = Ledger()
     turn.close()
     for each in effects:
         turn.record(each)

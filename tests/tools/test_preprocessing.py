@@ -10,7 +10,7 @@ import pytest
 from band_trio.preprocessing import DefaultPreprocessor
 from band_trio.protocol.rest import ChatMessage
 from band_trio.tools.agent_tools import AgentTools
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 from band_trio.types import AdapterFeatures
 from tests.tools.kit import MARIA, ME, ROOM, SELF
 
@@ -28,7 +28,7 @@ class Context:
     hub_room_id: str | None = None
     rest: Any = None
     features: AdapterFeatures = attrs.field(factory=AdapterFeatures)
-    turn: Turn = attrs.field(factory=Turn)
+    turn: Ledger = attrs.field(factory=Ledger)
     participants: list[dict[str, Any]] = attrs.field(factory=lambda: [SELF, MARIA])
     loads: list[str] = attrs.field(factory=list)
     commits: int = 0

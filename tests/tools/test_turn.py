@@ -6,12 +6,12 @@ import pytest
 import trio
 
 from band_trio.errors import TurnClosedError
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 from tests.tools.kit import Ear
 
 
 async def test_the_nursery_is_there_while_the_turn_is_open() -> None:
-    turn = Turn()
+    turn = Ledger()
     with pytest.raises(TurnClosedError, match="no nursery"):
         assert turn.nursery is not None
     async with trio.open_nursery() as nursery:
@@ -24,7 +24,7 @@ async def test_the_nursery_is_there_while_the_turn_is_open() -> None:
 
 def test_detaching_is_told_once_and_only_by_an_open_turn() -> None:
     ear = Ear()
-    turn, over = Turn(listener=ear), Turn(listener=ear)
+    turn, over = Ledger(listener=ear), Ledger(listener=ear)
     over.close()
     for each in (turn, turn, over):
         each.detach()
@@ -34,7 +34,7 @@ def test_detaching_is_told_once_and_only_by_an_open_turn() -> None:
 
 
 def test_a_turn_without_a_runtime_tells_nobody() -> None:
-    turn = Turn()
+    turn = Ledger()
     turn.detach()
     turn.tell(lambda listener: listener.stop_observed())
 
@@ -42,7 +42,7 @@ def test_a_turn_without_a_runtime_tells_nobody() -> None:
 
 
 def test_reporting_completes_without_replying() -> None:
-    turn = Turn()
+    turn = Ledger()
     turn.note_reported()
 
     assert (turn.complete, turn.replied, turn.reported) == (True, False, True)

@@ -9,7 +9,7 @@ from band_trio.errors import InputNotAccepted, RoomClosingError
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.settlement import Fate, Record
 from band_trio.runtime.turn import ActiveTurn, Judgement, by_verdict, later_end
-from band_trio.tools.turn import Turn
+from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
 from tests.runtime.rows import row
 
@@ -42,7 +42,7 @@ def turn(
     settled: bool = False,
     reported: bool = False,
 ) -> ActiveTurn:
-    ledger = Turn(judged=judged)
+    ledger = Ledger(judged=judged)
     for effect in effects:
         ledger.record(effect)
     if settled:

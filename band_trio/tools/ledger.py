@@ -39,8 +39,8 @@ class TurnListener(Protocol):
 
 
 @attrs.define(eq=False)
-class Turn:
-    """One turn: its recorded effects, its nursery, and the fence that closes behind it."""
+class Ledger:
+    """What a turn has done, its nursery, and the fence that closes behind it."""
 
     judged: bool = True
     """False: returning is success, whatever was recorded."""
