@@ -87,10 +87,13 @@ def read_page(answer: Answer, kind: type[T]) -> Page[T]:
 def read_written(answer: Answer, kind: type[T]) -> T | None:
     """Read the answer to a write. Any 2xx is success, so an odd body is only logged."""
     try:
-        return structure(answer.data, kind)
+        written = structure(answer.data, kind)
     except RemoteProtocolError as exc:
         _log.warning("a write succeeded with an odd answer (%d): %s", answer.status, exc)
         return None
+    if getattr(written, "id", "none is expected") is None:
+        _log.warning("a write succeeded with an odd answer (%d): no id", answer.status)
+    return written
 
 
 def unreadable(answer: Answer, exc: RemoteProtocolError) -> BandApiError:

@@ -35,5 +35,5 @@ def timed(
                 tell(took)
         try:
             step = partial(work.send, (yield waits_for))
-        except BaseException as exc:  # noqa: BLE001 - passed on: cancellations arrive here too
+        except BaseException as exc:  # noqa: ASYNC103, BLE001 - passed on, cancellations too
             step = partial(work.throw, exc)

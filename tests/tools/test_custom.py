@@ -23,10 +23,13 @@ from band_trio.errors import (
     InvalidToolArgumentsError,
     RoomExecutionStoppedError,
 )
+from band_trio.protocol.rest import EVENT_CHARS
 from band_trio.testing import FakeAgentTools
 from band_trio.tools import custom
 from band_trio.tools.definitions import argument
 from band_trio.tools.ledger import Ledger
+from band_trio.tools.narration import tool_result_content
+from band_trio.tools.results import RESULT_CHARS, tool_result_text
 from band_trio.types import TurnEffect
 
 
@@ -54,6 +57,10 @@ def sync_search(query: str) -> str:
     return f"{query} in {threading.current_thread() is threading.main_thread()}"
 
 
+def nothing_to_say() -> None:
+    """Take no arguments and return nothing."""
+
+
 class Clock:
     """Tells the time."""
 
@@ -64,6 +71,10 @@ class Clock:
     async def method(self, zone: str) -> str:
         """Tell it by method."""
         return await self(zone)
+
+    def by_input(self, it: SearchWebInput) -> str:
+        """Search by method."""
+        return f"{it.query} by input"
 
 
 @attrs.frozen
@@ -151,6 +162,10 @@ CASES: list[tuple[Any, str, Any, Any]] = [
     ((Order, lambda order: order.inner.depth), "order", '{"item": "tea"}', 1),
     ((EmptyInput, lambda: "done"), "empty", None, "done"),
     ((EmptyInput, Clock()), "empty", {"unknown": 1}, "noon utc"),
+    ((SearchWebInput, bound.by_input), "searchweb", {"query": "x"}, "x by input"),
+    ((SearchWebInput, lambda *args: len(args)), "searchweb", {"query": "x"}, 1),
+    ((SearchWebInput, lambda it, more="d": it.query + more), "searchweb", {"query": "x"}, "xd"),
+    (nothing_to_say, "nothing_to_say", {}, None),
 ]  # fmt: skip
 
 
@@ -404,6 +419,14 @@ async def test_c32_results_are_plain_json(result: Any, value: Any) -> None:
     assert (outcome.ok, outcome.value) == (True, value)
 
 
+async def test_c32_a_huge_result_is_capped_where_it_is_told() -> None:
+    outcome = await call((EmptyInput, lambda: "x" * 3_000_000), {})
+
+    assert outcome.ok
+    assert len(tool_result_text(outcome.value)) == RESULT_CHARS
+    assert len(tool_result_content("empty", outcome.value, "c", is_error=False)) <= EVENT_CHARS
+
+
 async def test_c32_a_cyclic_result_is_worded() -> None:
     outcome = await call((EmptyInput, lambda: cyclic), {})
 
@@ -461,8 +484,14 @@ async def test_a_long_error_is_capped() -> None:
     assert len(outcome.value) < 600
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), RoomExecutionStoppedError("r")])
-async def test_what_ends_a_turn_comes_out(error: BaseException) -> None:
+class Foreign(BaseException):
+    """A framework's own way to unwind, which is for the turn to judge."""
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), RoomExecutionStoppedError("r"), Foreign("away")]
+)
+async def test_c32_what_ends_a_turn_comes_out(error: BaseException) -> None:
     with pytest.raises(type(error)):
         await call(acting(error), {})
 

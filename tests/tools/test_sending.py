@@ -147,6 +147,20 @@ async def test_c29_only_oneself_or_nobody_is_an_error_with_real_handles(mentions
     assert platform.paths("POST") == []
 
 
+@pytest.mark.parametrize("mentions", [[], [ME], ["@maria/scribe", "Scribe"]])
+async def test_c29_in_a_room_of_many_the_error_lists_everybody_else(mentions: list[str]) -> None:
+    platform = Platform()
+    platform.participants += [SAM_X, SAM_Y, HELPER]
+    async with open_tools(platform) as tools:
+        with pytest.raises(MentionError) as caught:
+            await tools.send_message("hi", mentions)
+
+    for handle in ("@maria", "@x/sam", "@y/sam", "@x/helper"):
+        assert handle in str(caught.value)
+    assert "@maria/scribe" not in str(caught.value)
+    assert platform.requests == []
+
+
 async def test_c29_oneself_is_left_out_and_doubles_are_removed() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
@@ -192,7 +206,9 @@ async def test_somebody_who_left_is_told_with_fresh_handles() -> None:
     ],
     ids=["empty", "wrapped", "invalid", "no body", "wrong types"],
 )
-async def test_g76_c26_an_odd_success_is_one_send_and_a_success(odd: httpx.Response) -> None:
+async def test_g76_c26_an_odd_success_is_one_send_and_a_success(
+    odd: httpx.Response, caplog: pytest.LogCaptureFixture
+) -> None:
     platform = Platform()
     platform.answer("POST", "messages", odd, commit=True)
     async with open_tools(platform) as tools:
@@ -201,6 +217,7 @@ async def test_g76_c26_an_odd_success_is_one_send_and_a_success(odd: httpx.Respo
     assert receipt == {"id": None, "recipients": [TO_MARIA], "success": True}
     assert len(platform.bodies("messages")) == 1
     assert tools.turn.replied
+    assert "odd" in caplog.text
 
 
 @pytest.mark.parametrize(
