@@ -19,8 +19,9 @@ from band_trio.nurseries import hide_nursery
 from band_trio.preprocessing import DefaultPreprocessor
 from band_trio.runtime.health import Health
 from band_trio.runtime.lifecycle import ShutdownReport
-from band_trio.runtime.platform_runtime import PlatformRuntime, RunSettings
+from band_trio.runtime.platform_runtime import PlatformRuntime
 from band_trio.runtime.services import Callbacks
+from band_trio.runtime.settings import RunSettings
 from band_trio.types import FrameworkAdapter, Hook, Preprocessor
 
 _log: Final = logging.getLogger(__name__)

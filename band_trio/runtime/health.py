@@ -6,10 +6,8 @@ from collections import Counter
 
 import attrs
 
-from band_trio.link.link import BandLink
-from band_trio.runtime.presence import RoomPresence
+from band_trio.runtime.parts import Parts
 from band_trio.runtime.services import Problems
-from band_trio.runtime.settlement import Outbox
 
 
 @attrs.frozen
@@ -41,39 +39,27 @@ class Health:
     """Hooks that failed or overran."""
 
 
-def health_of(
-    link: BandLink | None,
-    presence: RoomPresence | None,
-    outbox: Outbox | None,
-    problems: Problems,
-) -> Health:
-    """Collect a snapshot from the parts of a run; missing parts are not up yet."""
-    health = Health(problems=problems.texts())
-    if link is not None:
-        seen = link.health()
-        health = attrs.evolve(
-            health,
-            connected=seen.connected,
-            epoch=seen.epoch,
-            last_heartbeat_reply=seen.last_heartbeat_reply,
-            joined_topics=seen.joined,
-            pending_topics=tuple(seen.pending),
-            dropped_frames=seen.dropped_frames,
-        )
-    if presence is not None:
-        rooms = list(presence.rooms())
-        states = Counter(room.state.value for room in rooms)
-        if starting := presence.starting():
-            states["starting"] = starting
-        health = attrs.evolve(
-            health,
-            rooms=dict(states),
-            held=sum(room.holds for room in rooms),
-            given_up=sum(room.given_up for room in rooms),
-            stalled=tuple(presence.stalled()),
-        )
-    if outbox is not None:
-        health = attrs.evolve(
-            health, unconfirmed=len(outbox), oldest_unconfirmed=outbox.oldest_age()
-        )
-    return health
+def health_of(parts: Parts | None, problems: Problems) -> Health:
+    """Collect a snapshot of a run; without its parts, which are not made yet, there is little."""
+    if parts is None:
+        return Health(problems=problems.texts())
+    link, presence, outbox = parts.link.health(), parts.presence, parts.outbox
+    rooms = list(presence.rooms())
+    states = Counter(room.state.value for room in rooms)
+    if starting := presence.starting():
+        states["starting"] = starting
+    return Health(
+        connected=link.connected,
+        epoch=link.epoch,
+        last_heartbeat_reply=link.last_heartbeat_reply,
+        joined_topics=link.joined,
+        pending_topics=tuple(link.pending),
+        dropped_frames=link.dropped_frames,
+        rooms=dict(states),
+        held=sum(room.holds for room in rooms),
+        given_up=sum(room.given_up for room in rooms),
+        stalled=tuple(presence.stalled()),
+        unconfirmed=len(outbox),
+        oldest_unconfirmed=outbox.oldest_age(),
+        problems=problems.texts(),
+    )

@@ -16,8 +16,6 @@ from typing import Final
 import attrs
 import trio
 
-from band_trio.config import AgentConfig, Endpoints, SessionConfig
-from band_trio.credentials import Credentials
 from band_trio.errors import BandAuthError, BandError
 from band_trio.hygiene import leaf_errors
 from band_trio.link.api import open_api
@@ -27,34 +25,19 @@ from band_trio.nurseries import hide_nursery, is_cancellation
 from band_trio.protocol.events import agent_rooms
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
-from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.health import Health, health_of
 from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.instance_lock import instance_lock
 from band_trio.runtime.lifecycle import ROOMS, Lifecycle, ShutdownReport, StartAborted
+from band_trio.runtime.parts import Parts, make_parts
 from band_trio.runtime.presence import RoomPresence
-from band_trio.runtime.resync import ResyncBucket
-from band_trio.runtime.services import Callbacks, Problems, RoomServices
-from band_trio.runtime.settlement import Outbox
+from band_trio.runtime.services import Problems
+from band_trio.runtime.settings import RunSettings
 from band_trio.runtime.start import identify, with_patience
-from band_trio.runtime.turn import Judgement
 from band_trio.trace import ShutDown, Tracer
-from band_trio.types import FrameworkAdapter, PlatformConnection, Preprocessor
+from band_trio.types import PlatformConnection
 
 _log: Final = logging.getLogger(__name__)
-
-
-@attrs.frozen
-class RunSettings:
-    """Everything a run is made of; checked before there is one."""
-
-    adapter: FrameworkAdapter
-    credentials: Credentials
-    endpoints: Endpoints
-    config: AgentConfig
-    session: SessionConfig
-    preprocessor: Preprocessor
-    callbacks: Callbacks
 
 
 @attrs.define(eq=False)
@@ -65,13 +48,12 @@ class PlatformRuntime:
     lifecycle: Lifecycle = attrs.field(init=False)
     identity: AgentMe | None = attrs.field(default=None, init=False)
     """Who the agent is, once the platform has said so."""
-    link: BandLink | None = attrs.field(default=None, init=False)
+    parts: Parts | None = attrs.field(default=None, init=False)
+    """Outbox, presence and link, once they are made."""
     _tracer: Tracer = attrs.field(init=False)
     _port: AdapterPort = attrs.field(init=False)
     _hooks: Hooks = attrs.field(factory=Hooks, init=False)
     _problems: Problems = attrs.field(factory=Problems, init=False)
-    _outbox: Outbox | None = attrs.field(default=None, init=False)
-    _presence: RoomPresence | None = attrs.field(default=None, init=False)
     _patience_until: float = attrs.field(default=0.0, init=False)
     _checking_key: bool = attrs.field(default=False, init=False)
 
@@ -79,6 +61,15 @@ class PlatformRuntime:
         self.lifecycle = Lifecycle(self.settings.config.stop_overhead_seconds)
         self._tracer = Tracer(self.settings.config.observer)
         self._port = AdapterPort(self.settings.adapter)
+
+    @property
+    def link(self) -> BandLink | None:
+        """The connection, once it is made."""
+        return self.parts.link if self.parts is not None else None
+
+    @property
+    def _presence(self) -> RoomPresence | None:
+        return self.parts.presence if self.parts is not None else None
 
     async def serve(self, ready: Callable[[], None]) -> ShutdownReport:
         """Run the agent until it is stopped, fails for good, or is cancelled.
@@ -119,10 +110,11 @@ class PlatformRuntime:
                     async with (
                         _nursery("link") as sockets,
                         self._started_adapter(self.identity),
-                        _nursery("rooms") as parts,
+                        _nursery("rooms") as rooms,
                     ):
-                        await self._serve_rooms(rest, self.identity, sockets, parts, ready)
-                        await self._end_rooms()
+                        parts = self.parts = self._make_parts(rest, self.identity, rooms)
+                        await self._serve_rooms(rest, parts, sockets, rooms, ready)
+                        await self._end_rooms(parts)
         except StartAborted:
             _log.info("stopped while starting")
         except trio.Cancelled:
@@ -135,9 +127,9 @@ class PlatformRuntime:
     async def _serve_rooms(
         self,
         rest: RestClient,
-        me: AgentMe,
+        parts: Parts,
         sockets: trio.Nursery,
-        parts: trio.Nursery,
+        rooms: trio.Nursery,
         ready: Callable[[], None],
     ) -> None:
         """Start, and go on until the end; returns also when the start is aborted or fails.
@@ -145,7 +137,7 @@ class PlatformRuntime:
         Rooms may be served before the start is complete, and have to be ended in order.
         """
         try:
-            await self._start_parts(rest, me, sockets, parts)
+            await self._start_parts(rest, parts, sockets, rooms)
             ready()
             await self._until_stopped()
         except StartAborted:
@@ -181,78 +173,34 @@ class PlatformRuntime:
                     self._problems.note(problem)
                 nursery.cancel_scope.cancel(reason="the adapter has been cleaned up")
 
-    async def _start_parts(
-        self, rest: RestClient, me: AgentMe, sockets: trio.Nursery, parts: trio.Nursery
-    ) -> None:
-        """Connect, list the rooms, start their children."""
-        outbox = self._make_outbox(rest)
-        presence = self._make_presence(rest, me, outbox, parts)
-        settings = self.settings
-        link = self.link = BandLink(
-            settings.credentials, settings.endpoints, settings.config, rest, self._tracer,
-            Dispatcher(presence, outbox, self._note_dropped),
-        )  # fmt: skip
-        await parts.start(self._part, "outbox", outbox.serve)
-        await parts.start(self._part, "presence", partial(presence.serve, parts))
-        with self.lifecycle.step():
-            serve = partial(link.serve, self._patience_until)
-            await sockets.start(self._part, "link", serve)
-        link.want(agent_rooms(settings.credentials.agent_id))
-        with self.lifecycle.step():
-            await with_patience(
-                rest, presence.first_listing, self._patience_until, "listing the rooms"
-            )
-
-    def _make_outbox(self, rest: RestClient) -> Outbox:
-        settings = self.settings
-        self._outbox = Outbox(
-            rest, settings.session, self.lifecycle, self._tracer, settings.config.rest_try_seconds
-        )
-        return self._outbox
-
-    def _make_presence(
-        self, rest: RestClient, me: AgentMe, outbox: Outbox, parts: trio.Nursery
-    ) -> RoomPresence:
-        settings, config, session = self.settings, self.settings.config, self.settings.session
-        check_key = partial(self._check_key, rest, parts)
-        services = RoomServices(
-            me=me,
+    def _make_parts(self, rest: RestClient, me: AgentMe, rooms: trio.Nursery) -> Parts:
+        return make_parts(
+            self.settings,
+            me,
             rest=rest,
-            session=session,
-            adapter=self._port,
-            preprocessor=settings.preprocessor,
-            callbacks=settings.callbacks,
-            outbox=outbox,
+            rooms=rooms,
+            port=self._port,
             lifecycle=self.lifecycle,
-            bucket=ResyncBucket(config.resync_rate, config.resync_burst),
             hooks=self._hooks,
-            judgement=Judgement(
-                session.error_text_chars,
-                (settings.credentials.api_key,),
-                session.max_cycle_seconds,
-            ),
             problems=self._problems,
             tracer=self._tracer,
-            current_epoch=lambda: self.link.epoch if self.link else 0,
-            relist=lambda: presence.relist(),
-            check_key=check_key,
+            check_key=partial(self._check_key, rest, rooms),
         )
-        presence = RoomPresence(
-            services,
-            lambda topic: self.link.want(topic) if self.link else None,
-            lambda topic: self.link.unwant(topic) if self.link else None,
-            config.room_filter,
-        )
-        outbox.on_stopped = presence.observe_stop
-        outbox.plays_of = presence.plays
-        outbox.on_final = presence.settled
-        outbox.on_denied = check_key
-        self._presence = presence
-        return presence
 
-    def _note_dropped(self) -> None:
-        if self.link is not None:
-            self.link.note_dropped()
+    async def _start_parts(
+        self, rest: RestClient, parts: Parts, sockets: trio.Nursery, rooms: trio.Nursery
+    ) -> None:
+        """Connect, list the rooms, start their children."""
+        link, patience_until = parts.link, self._patience_until
+        await rooms.start(self._part, "outbox", parts.outbox.serve)
+        await rooms.start(self._part, "presence", parts.presence.serve)
+        with self.lifecycle.step():
+            await sockets.start(self._part, "link", partial(link.serve, patience_until))
+        link.want(agent_rooms(self.settings.credentials.agent_id))
+        with self.lifecycle.step():
+            await with_patience(
+                rest, parts.presence.first_listing, patience_until, "listing the rooms"
+            )
 
     # ------------------------------------------------------------------ while it runs
 
@@ -304,7 +252,7 @@ class PlatformRuntime:
 
     def health(self) -> Health:
         """Return a snapshot of the run; plain data."""
-        return health_of(self.link, self._presence, self._outbox, self._problems)
+        return health_of(self.parts, self._problems)
 
     # ------------------------------------------------------------------ the end
 
@@ -315,11 +263,9 @@ class PlatformRuntime:
             # Ctrl-C arrives in the main task, which may be this one: an end like any other.
             self.lifecycle.fail(exc)
 
-    async def _end_rooms(self) -> None:
+    async def _end_rooms(self, parts: Parts) -> None:
         """Let running turns finish until the grace is over, then cut them off and clean up."""
-        life, presence, outbox = self.lifecycle, self._presence, self._outbox
-        assert presence is not None  # both were made at the start
-        assert outbox is not None
+        life, presence = self.lifecycle, parts.presence
         presence.close()
         with life.grace:
             await presence.wait_empty()
@@ -330,11 +276,11 @@ class PlatformRuntime:
             _log.error("room %s could not be ended; the run waits for its handler", room_id)
             self._problems.note(f"room {room_id} could not be ended")
         with life.shield(math.inf, ROOMS):
-            await outbox.drain()
+            await parts.outbox.drain()
 
     def _report(self) -> ShutdownReport:
         life = self.lifecycle
-        pending = len(self._outbox) if self._outbox is not None else 0
+        pending = len(self.parts.outbox) if self.parts is not None else 0
         began = life.stopped_at if life.stopped_at is not None else trio.current_time()
         report = ShutdownReport(
             graceful=not life.turns_cancelled and not pending,

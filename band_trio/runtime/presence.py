@@ -62,6 +62,8 @@ class RoomPresence:
     """All memberships of the agent."""
 
     _services: RoomServices
+    _nursery: trio.Nursery
+    """The rooms': children live there and can be ended in order even if `serve` breaks."""
     _want: Callable[[str], None]
     """Make a topic desired."""
     _unwant: Callable[[str], None]
@@ -80,7 +82,6 @@ class RoomPresence:
     """Rung when a room comes or goes."""
     _list_bell: Bell = attrs.field(factory=Bell, init=False)
     """Rung when the listing is due."""
-    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
     _emptied: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     # ------------------------------------------------------------------ told by the dispatcher: sync
@@ -201,17 +202,8 @@ class RoomPresence:
         """Return the ids of rooms whose child has not ended."""
         return [m.room_id for m in self._memberships.values() if m.served]
 
-    async def serve(
-        self,
-        rooms: trio.Nursery,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Keep children and memberships together, until cancelled.
-
-        The children live in *rooms*: they can be ended in order even if this breaks.
-        """
-        self._nursery = rooms
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep children and memberships together, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keep_listed)
             task_status.started()
@@ -322,8 +314,6 @@ class RoomPresence:
             membership.control.apply(mode)
 
     def _start(self, membership: Membership) -> None:
-        if self._nursery is None:
-            return
         membership.served = True
         self._want(chat_room(membership.room_id))
         self._want(room_participants(membership.room_id))

@@ -140,13 +140,13 @@ class Outbox:
     _lifecycle: Lifecycle
     _tracer: Tracer
     _try_seconds: float
-    on_stopped: Callable[[str], None] = attrs.field(default=lambda _room: None)
+    _on_stopped: Callable[[str], None] = attrs.field(kw_only=True)
     """Told when an answer says that the agent is stopped in a room."""
-    plays_of: Callable[[str], int] = attrs.field(default=lambda _room: 0)
+    _plays_of: Callable[[str], int] = attrs.field(kw_only=True)
     """Rises with each play of a room: "stopped" from before one is out of date."""
-    on_final: Callable[[str], None] = attrs.field(default=lambda _room: None)
+    _on_final: Callable[[str], None] = attrs.field(kw_only=True)
     """Told when a mark that its room did not wait for has become final."""
-    on_denied: Callable[[], None] = attrs.field(default=lambda: None)
+    _on_denied: Callable[[], None] = attrs.field(kw_only=True)
     """Told when the key was refused."""
     _entries: dict[tuple[str, str], Entry] = attrs.field(factory=dict, init=False)
     _per_room: dict[str, int] = attrs.field(factory=dict, init=False)
@@ -233,7 +233,7 @@ class Outbox:
             bound = trio.move_on_after(self._try_seconds)  # noqa: ASYNC122 - entered at once
             await self._try(entry, bound)
             if not self._open(entry):
-                self.on_final(entry.record.room_id)
+                self._on_final(entry.record.room_id)
 
     def _wait(self, entry: Entry) -> float:
         if not entry.tries:
@@ -247,7 +247,7 @@ class Outbox:
     async def _try(self, entry: Entry, bound: AbstractContextManager[trio.CancelScope]) -> None:
         record = entry.record
         entry.tries += 1
-        plays = self.plays_of(record.room_id)
+        plays = self._plays_of(record.room_id)
         result, why = MarkResult.UNCONFIRMED, "no answer in time"
         with bound:
             try:
@@ -288,13 +288,13 @@ class Outbox:
 
     def _note(self, entry: Entry, answer: Answer, result: MarkResult, plays: int) -> None:
         room_id = entry.record.room_id
-        if result is MarkResult.STOPPED and plays == self.plays_of(room_id):
+        if result is MarkResult.STOPPED and plays == self._plays_of(room_id):
             entry.stopped = True
-            self.on_stopped(room_id)
+            self._on_stopped(room_id)
         elif result is MarkResult.BAD_TEXT:
             entry.plain = True
         if answer.status == 401:
-            self.on_denied()
+            self._on_denied()
         if answer.retry_after is not None:
             entry.not_before = trio.current_time() + answer.retry_after
 

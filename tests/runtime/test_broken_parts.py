@@ -191,10 +191,10 @@ async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
     real = RoomPresence.serve
 
     async def serve(  # noqa: ASYNC128 - another function calls it
-        self: RoomPresence, rooms: trio.Nursery, *, task_status: trio.TaskStatus[None]
+        self: RoomPresence, *, task_status: trio.TaskStatus[None]
     ) -> None:
         async with trio.open_nursery() as nursery:
-            await nursery.start(real, self, rooms)
+            await nursery.start(real, self)
             await fail_later(task_status=task_status)
 
     async with life() as here, trio.open_nursery() as nursery:
