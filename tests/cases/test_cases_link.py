@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import trio
 import trio.testing
@@ -10,7 +12,9 @@ from band_trio import SessionConfig
 from band_trio.localband.records import SocketRecord
 from band_trio.protocol.events import agent_control, agent_rooms, chat_room
 from band_trio.trace import Marked, Recorded
+from tests.link.phoenix_peer import open_peer, until
 from tests.runtime.harness import Call, Stage, reply, stage
+from tests.runtime.views import payload
 
 
 def joins(here: Stage, topic: str) -> int:
@@ -25,18 +29,30 @@ async def test_c40_g28_a_late_end_of_an_old_join_changes_nothing(
     async with stage() as here:
         room = await here.room()
         topic = chat_room(room)
+
+        def join_ref() -> str | None:
+            session = here.band.session(here.account)
+            assert session is not None
+            return session.joined.get(topic)
+
         async with here.running():
             await trio.sleep(1)
+            old = join_ref()
             here.band.send_frame(here.account, topic, "phx_error", {})
             await trio.sleep(5)
             assert joins(here, topic) == 2
+            assert join_ref() != old
             for event in ("phx_error", "phx_close"):
-                here.band.send_frame(here.account, topic, event, {}, join_ref="1")
+                here.band.send_frame(here.account, topic, event, {}, join_ref=old)
             await trio.sleep(60)
             assert joins(here, topic) == 2
             began = trio.current_time()
             await here.settled(await here.say(room, "hello"))
             assert trio.current_time() - began < 1, "it was found by a poll, not by its push"
+
+            here.band.send_frame(here.account, topic, "phx_error", {}, join_ref=join_ref())
+            await trio.sleep(5)
+            assert joins(here, topic) == 3, "the end of the current join is one"
 
 
 async def test_c41_g25_g28_a_channel_crashes_while_the_socket_is_fine(
@@ -88,10 +104,10 @@ async def test_c47_g26_interrupts_in_masses_eat_no_request_slots(
                 here.band.faults.delay(0.2, route=route, times=None, agent=here.account)
                 for route in ("processing", "post_message")
             ]
-            for _ in range(25):
+            for n in range(50):
                 for room in rooms:
                     await here.say(room, "work")
-                await trio.sleep(0.5)
+                await trio.sleep(0.1 + n * 0.01)  # in the claim, in the post, behind both
                 await here.band.user.interrupt(here.account)
             for rule in slow:
                 rule.lift()
@@ -127,6 +143,8 @@ async def test_c48_g11_a_mark_does_not_wait_behind_bulk_reads(
             marked = [at for at, event in here.trace if isinstance(event, Marked)]
             recorded = [at for at, event in here.trace if isinstance(event, Recorded)]
             assert marked[0] - recorded[0] < 0.5
+            await until(lambda: len(here.seen(Recorded)) == 200, 300, every=1)
+        assert {event.kind for event in here.seen(Recorded)} == {"processed"}
 
 
 async def test_c50_g35_g52_g53_a_polite_end_charges_nothing_and_loses_nothing(
@@ -149,3 +167,61 @@ async def test_c50_g35_g52_g53_a_polite_end_charges_nothing_and_loses_nothing(
             await here.settled(message)
         assert here.adapter.texts == ["work", "work"]
         assert here.band.attempts(message, here.account) == ["success"]
+
+
+async def test_c46_g03_g80_pings_are_answered_while_a_room_is_slow_and_full(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The socket is a peer of its own, which can ping; requests go to the platform."""
+
+    async def slow(call: Call) -> None:
+        await trio.sleep(200)
+        call.tools.turn.settle()
+
+    async with stage(slow) as here, open_peer() as peer:
+        room = await here.room()
+        topic = chat_room(room)
+        async with here.running(
+            SessionConfig(room_hints=4), grace=0, open_stream=peer.open_stream
+        ) as agent:
+            await until(lambda: topic in peer.last.joined)
+            copy = payload(here, await here.say(room, "slow"))
+            await peer.last.push(topic, "message_created", copy)
+            await here.adapter.until_running()
+            began = trio.current_time()
+            for n in range(500):
+                await peer.last.push(topic, "message_created", {**copy, "id": f"m{n}"})
+                if n % 100 == 0:
+                    with trio.fail_after(1):
+                        await peer.last.websocket.ping(str(n).encode())  # returns with the pong
+            assert trio.current_time() - began < 1
+            assert agent.health().epoch == 1
+
+
+@pytest.mark.slow
+async def test_c42_g29_g32_many_rooms_at_the_start_are_joined_once_within_the_limits(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("band_trio.link.rest.PAGE", 20)
+    async with stage() as here:
+        rooms = [await here.room() for _ in range(150)]
+        faults = here.band.faults
+        faults.delay(0.5, route="chats", times=None)
+        faults.delay(0.2, answer=True, route="next", times=None)
+        faults.reject_join(chat_room(rooms[7]), times=4)
+        agent = here.agent(heartbeat_seconds=1, rest_bulk=10)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(agent.run)
+            await here.band.until(lambda: len(here.band.log.requests("chats")) == 4)
+            rooms.append(await here.room())
+            await trio.sleep(30)
+            assert agent.health().pending_topics == ()
+            assert agent.health().rooms == {"idle": 151}
+            agent.stop()
+
+        assert [joins(here, chat_room(room)) for room in rooms] == [1] * 151
+        asked = [row.at for row in here.band.log.requests("next")]
+        assert max(sum(at <= other < at + 0.199 for other in asked) for at in asked) <= 10
+        beats = [row.at for row in here.band.log.of(SocketRecord) if row.what == "heartbeat"]
+        assert len(beats) >= 29
+        assert all(later - earlier < 1.1 for earlier, later in pairwise(beats))

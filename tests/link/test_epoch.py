@@ -223,6 +223,61 @@ async def test_c45_a_stuck_writer_ends_the_socket_after_dead_seconds(
         await until(lambda: world.link.health().joined == 601)
 
 
+async def test_c45_callers_only_queue_and_one_task_writes(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Joins, leaves and heartbeats, also of callers that are cancelled; pongs are the library's."""
+    async with open_world() as world:
+        await world.start()
+        writers: set[str] = set()
+        stream = world.peer.client_streams[-1]
+        deliver = stream.send_all_hook
+        assert deliver is not None
+
+        async def note() -> None:
+            writers.add(trio.lowlevel.current_task().name)
+            await deliver()
+
+        stream.send_all_hook = note
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            for n in range(20):
+                world.link.want(chat_room(str(n)))
+            await trio.lowlevel.checkpoint()
+        await until(lambda: world.link.health().joined == 21)
+        world.link.unwant(chat_room("3"))
+        with trio.fail_after(1):
+            await world.peer.last.websocket.ping(b"x")
+        await trio.sleep(100)
+
+        assert world.link.epoch == 1
+        assert "heartbeat" in [f.event for _, f in world.peer.last.frames]
+        assert world.peer.last.sent("phx_leave") == [chat_room("3")]
+        ours = {name for name in writers if "_Reader" not in name}
+        assert len(ours) == 1
+        assert "_write" in ours.pop()
+
+
+async def test_c45_a_slow_peer_costs_the_socket_and_nothing_of_what_was_to_be_said(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A write hangs in the middle; what others queue meanwhile goes out on the next socket."""
+    async with open_world() as world:
+        await world.start()
+        stuck = trio.Event()
+        world.peer.client_streams[-1].send_all_hook = stuck.wait
+        world.link.want(ROOM)
+        await trio.sleep(1)
+        world.link.want(chat_room("r2"))
+        await until(lambda: world.link.epoch == 2 and world.link.health().joined == 3, 100)
+        stuck.set()
+        await trio.sleep(1)
+
+        assert chat_room("r2") not in world.peer.connections[0].sent("phx_join")
+        assert world.peer.last.sent("phx_join") == [CONTROL, ROOM, chat_room("r2")]
+        assert world.link.epoch == 2
+
+
 async def test_a_message_that_is_too_big_is_named_and_reconnected_with_back_off(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,7 +6,9 @@ import gc
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any, cast
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -158,6 +160,51 @@ async def test_c44_leaving_by_an_error_is_quick_with_a_silent_peer() -> None:
             async with open_socket(url, "/socket", [], open_stream=None, connect_seconds=1):
                 await trio.sleep_forever()
         assert scope.cancelled_caught
+
+
+@attrs.define(eq=False)
+class Deaf:
+    """The server's end of a stream that keeps what comes in to itself, once it is told to."""
+
+    inner: trio.SocketStream
+    deaf: bool = False
+    heard: bytearray = attrs.field(factory=bytearray)
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        while True:
+            data = await self.inner.receive_some(max_bytes)
+            if not self.deaf or not data:
+                return data
+            self.heard += data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+async def test_c44_a_goodbye_to_a_silent_peer_is_one_frame_and_bounded() -> None:
+    ends: list[Deaf] = []
+
+    async def handle(stream: trio.SocketStream) -> None:
+        ends.append(Deaf(stream))
+        async with trio.open_nursery() as nursery:
+            request = await trio_websocket.wrap_server_stream(nursery, cast("Any", ends[0]))
+            await request.accept()
+            ends[0].deaf = True
+            await trio.sleep_forever()
+
+    async with tcp_server(handle) as url:
+        with trio.fail_after(2):
+            async with open_socket(
+                url, "/socket", [], open_stream=None, connect_seconds=1
+            ) as socket:
+                await trio.sleep(0.02)
+                with trio.move_on_after(0.1) as scope:
+                    await socket.close()
+                assert scope.cancelled_caught
+            await trio.sleep(0.02)
+        (end,) = ends
+        assert end.heard[0] == 0x88
+        assert len(end.heard) == 8, "one close frame: head, mask, code"
 
 
 async def test_opening_can_be_cancelled_at_every_step() -> None:
