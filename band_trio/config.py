@@ -1,7 +1,7 @@
 """Options. Frozen, checked at construction, without any I/O of its own.
 
 Defaults and units stand beside each field: seconds where nothing else is said. URLs and
-credentials are configuration too: they live in their own files and are importable from here.
+credentials are configuration too: they live in `endpoints` and `credentials`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,6 @@ import attrs
 import httpx  # noqa: ASYNC127, TID251 - for the type of rest_transport only
 import trio
 
-from band_trio.credentials import CONFIG_FILE as CONFIG_FILE
-from band_trio.credentials import PROXY_MANAGED_API_KEY as PROXY_MANAGED_API_KEY
-from band_trio.credentials import Credentials as Credentials
-from band_trio.credentials import get_config_path as get_config_path
-from band_trio.credentials import load_agent_config as load_agent_config
-from band_trio.endpoints import DEFAULT_REST_URL as DEFAULT_REST_URL
-from band_trio.endpoints import DEFAULT_WS_URL as DEFAULT_WS_URL
-from band_trio.endpoints import SOCKET_PATH as SOCKET_PATH
-from band_trio.endpoints import Endpoints as Endpoints
-from band_trio.endpoints import is_loopback as is_loopback
-from band_trio.endpoints import resolve_endpoints as resolve_endpoints
 from band_trio.endpoints import variables
 from band_trio.errors import BandConfigError
 from band_trio.trace import Observer

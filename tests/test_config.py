@@ -14,19 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.config import (
-    DEFAULT_REST_URL,
-    DEFAULT_WS_URL,
-    PROXY_MANAGED_API_KEY,
     AgentConfig,
     ConflictPolicy,
     ContactEventConfig,
     ContactStrategy,
-    Credentials,
-    Endpoints,
     SessionConfig,
+)
+from band_trio.credentials import (
+    PROXY_MANAGED_API_KEY,
+    Credentials,
     get_config_path,
-    is_loopback,
     load_agent_config,
+)
+from band_trio.endpoints import (
+    DEFAULT_REST_URL,
+    DEFAULT_WS_URL,
+    Endpoints,
+    is_loopback,
     resolve_endpoints,
 )
 from band_trio.errors import BandConfigError

@@ -22,7 +22,9 @@ import attrs
 import httpx  # noqa: ASYNC127, TID251 - this is the one door to httpx
 import trio
 
-from band_trio.config import AgentConfig, Credentials, Endpoints, is_loopback
+from band_trio.config import AgentConfig
+from band_trio.credentials import Credentials
+from band_trio.endpoints import Endpoints, is_loopback
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
 from band_trio.hygiene import clip, redact_credentials, without_controls
 from band_trio.link.connections import CLOSE_SECONDS, Connections
@@ -42,9 +44,6 @@ MAX_TEXT: Final = 300
 """Characters of other people's words that are passed on in an error."""
 
 _CUT_OFF: Final = (httpx.HTTPError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
-
-
-__all__ = ["Answer", "Api", "Lane", "NotSentError", "Parts", "open_api"]
 
 
 class Lane(Enum):

@@ -39,8 +39,6 @@ from band_trio.protocol.rest import (
     message_body,
 )
 
-__all__ = ["RestClient", "says_stopped"]
-
 
 @attrs.frozen
 class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):

@@ -15,7 +15,8 @@ import attrs
 import trio
 
 from band_trio.backoff import full_jitter
-from band_trio.config import AgentConfig, ConflictPolicy, Credentials
+from band_trio.config import AgentConfig, ConflictPolicy
+from band_trio.credentials import Credentials
 from band_trio.errors import AgentAlreadyRunningError, BandConnectionError, BandError
 from band_trio.hygiene import clip, redact_credentials, without_controls
 from band_trio.link.epoch import Epoch

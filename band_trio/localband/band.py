@@ -12,7 +12,8 @@ from uuid import uuid4
 import attrs
 import trio
 
-from band_trio.config import SOCKET_PATH, AgentConfig
+from band_trio.config import AgentConfig
+from band_trio.endpoints import SOCKET_PATH
 from band_trio.localband import control
 from band_trio.localband.delivery import State
 from band_trio.localband.fault_rules import Cut, Ref, id_of

@@ -15,7 +15,7 @@ from hypercorn.trio import serve
 from hypercorn.typing import ASGIFramework
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from band_trio.config import SOCKET_PATH
+from band_trio.endpoints import SOCKET_PATH
 from band_trio.localband.fault_rules import Cut
 from band_trio.localband.hub import Hub
 from band_trio.localband.refusal import not_found

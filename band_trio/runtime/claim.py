@@ -7,7 +7,7 @@ from enum import StrEnum
 import attrs
 
 from band_trio.link.api import Answer
-from band_trio.link.rest import says_stopped
+from band_trio.link.routes import says_stopped
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import MarkReceipt
 from band_trio.protocol.structure import structure

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from band_trio.config import AgentConfig, Endpoints, SessionConfig
+from band_trio.config import AgentConfig, SessionConfig
 from band_trio.credentials import Credentials
+from band_trio.endpoints import Endpoints
 from band_trio.runtime.services import Callbacks
 from band_trio.types import FrameworkAdapter, Preprocessor
 

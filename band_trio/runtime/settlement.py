@@ -24,8 +24,9 @@ from band_trio.errors import (
     BandError,
     RoomExecutionStoppedError,
 )
-from band_trio.link.api import Answer, NotSentError
+from band_trio.link.api import Answer
 from band_trio.link.rest import RestClient
+from band_trio.link.tries import NotSentError
 from band_trio.runtime.lifecycle import MARKS, Lifecycle
 from band_trio.trace import Marked, Posted, Tracer
 

@@ -22,7 +22,7 @@ from band_trio.errors import (
     OutcomeUnknownError,
     RoomExecutionStoppedError,
 )
-from band_trio.link.rest import says_stopped
+from band_trio.link.routes import says_stopped
 from band_trio.protocol.rest import Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.custom import CustomToolDef, CustomTools

@@ -10,7 +10,9 @@ import attrs
 import httpx  # noqa: ASYNC127 - the transport of the tests
 import trio
 
-from band_trio.config import AgentConfig, Credentials, Endpoints
+from band_trio.config import AgentConfig
+from band_trio.credentials import Credentials
+from band_trio.endpoints import Endpoints
 from band_trio.link.api import open_api
 from band_trio.link.link import BandLink
 from band_trio.link.rest import RestClient

@@ -12,10 +12,13 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio.config import AgentConfig, Credentials, Endpoints
+from band_trio.config import AgentConfig
+from band_trio.credentials import Credentials
+from band_trio.endpoints import Endpoints
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
-from band_trio.link.api import Answer, Api, Lane, NotSentError, open_api
+from band_trio.link.api import Answer, Api, Lane, open_api
 from band_trio.link.connections import IDLE_SECONDS, Connections
+from band_trio.link.tries import NotSentError
 
 URL = "http://127.0.0.1:9"
 KEY = "thnv_a_sesame+open"

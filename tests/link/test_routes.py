@@ -12,7 +12,9 @@ import httpx  # noqa: ASYNC127 - the transport of the tests
 import pytest
 from trio.testing import MockClock
 
-from band_trio.config import AgentConfig, Credentials, Endpoints
+from band_trio.config import AgentConfig
+from band_trio.credentials import Credentials
+from band_trio.endpoints import Endpoints
 from band_trio.errors import BandApiError, OutcomeUnknownError
 from band_trio.link.api import open_api
 from band_trio.link.attachments import CACHE_VARIABLE, AttachmentCache, cache_size
