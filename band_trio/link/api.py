@@ -55,7 +55,7 @@ class Lane(Enum):
     """Claims and marks."""
 
 
-class Parts(TypedDict, total=False):
+class RequestParts(TypedDict, total=False):
     """What a request may carry besides its method and path."""
 
     json: Any
@@ -136,7 +136,7 @@ class Api:
     # ----------------------------------------------------------------- one try
 
     async def once(
-        self, method: str, path: str, *, within: float | None = None, **parts: Unpack[Parts]
+        self, method: str, path: str, *, within: float | None = None, **parts: Unpack[RequestParts]
     ) -> Answer:
         """Send one request and return whatever is answered, any status.
 
@@ -156,7 +156,7 @@ class Api:
         error = OutcomeUnknownError if sending else NotSentError
         raise error(f"{self.rest_url} gave no answer to {method} {path} in time.")
 
-    def _request(self, method: str, path: str, parts: Parts) -> httpx.Request:
+    def _request(self, method: str, path: str, parts: RequestParts) -> httpx.Request:
         url = self.rest_url + path
         query = {k: v for k, v in parts.get("params", {}).items() if v is not None}
         if query:
@@ -238,7 +238,7 @@ class Api:
     # ----------------------------------------------------------------- several tries
 
     async def repeat(
-        self, method: str, path: str, *, within: float | None = None, **parts: Unpack[Parts]
+        self, method: str, path: str, *, within: float | None = None, **parts: Unpack[RequestParts]
     ) -> Answer:
         """Send a request that may be repeated, until it is answered or the time is over.
 
@@ -270,7 +270,7 @@ class Api:
             await trio.sleep(wait)  # holding no token
 
     async def post(
-        self, method: str, path: str, *, within: float | None = None, **parts: Unpack[Parts]
+        self, method: str, path: str, *, within: float | None = None, **parts: Unpack[RequestParts]
     ) -> Answer:
         """Send a request that must not take effect twice; the result is a 2xx.
 
