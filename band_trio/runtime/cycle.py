@@ -18,7 +18,7 @@ from band_trio.runtime.claim import ClaimOutcome, ClaimResult, claim_outcome
 from band_trio.runtime.reports import failure_report, log_failed_turn
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.settlement import Entry, Fate, Record
-from band_trio.runtime.turn import ActiveTurn, by_verdict, later_end
+from band_trio.runtime.turn import ActiveTurn, did_its_work, later_end
 from band_trio.trace import Claimed, Ended, Recorded, Started
 from band_trio.types import AgentInput
 
@@ -55,13 +55,15 @@ class Cycle:
         written all the same.
         """
         claim = ClaimOutcome(ClaimResult.UNKNOWN)
-        commit: list[Callable[[], None]] = []
+        given_up_before = False
         try:
             with turn.scope:
                 claim = await self._claim(turn)
-                used_up = self._beyond_budget(turn, claim)
-                if claim.result is ClaimResult.CLAIMED and turn.claimed() and not used_up:
-                    await self._work(turn, commit)
+                turn.claim_answered()
+                if claim.result is ClaimResult.CLAIMED and turn.ended_by is None:
+                    given_up_before = self._beyond_budget(turn, claim)
+                    if not given_up_before:
+                        await self._work(turn)
         except BaseException:
             # The run itself is being cancelled, or the program ends: released, without a write.
             turn.ended_by = later_end(turn.ended_by, self._services.lifecycle.end_reason)
@@ -74,15 +76,13 @@ class Cycle:
         if claim.result is not ClaimResult.CLAIMED:
             self._closed()
             return CycleEnd(claim)
-        silent = turn.ended_by is None and self._beyond_budget(turn, claim)
-        record, entry = self._decide(turn, silent=silent)
+        record, entry = self._decide(turn, given_up_before=given_up_before)
         self._closed()
-        if by_verdict(turn, record):
-            for each in commit:
-                each()
+        if turn.commit is not None and did_its_work(turn, record):
+            turn.commit()
         if entry is not None:
             await self._services.outbox.settle(entry)
-        return CycleEnd(claim, record, given_up_before=silent)
+        return CycleEnd(claim, record, given_up_before)
 
     # ------------------------------------------------------------------ claim
 
@@ -108,16 +108,16 @@ class Cycle:
 
     # ------------------------------------------------------------------ work
 
-    async def _work(self, turn: ActiveTurn, commit: list[Callable[[], None]]) -> None:
+    async def _work(self, turn: ActiveTurn) -> None:
         if not self._services.session.enable_working_state:
-            await self._handle(turn, commit)
+            await self._handle(turn)
             return
         async with trio.open_nursery() as beside:
             beside.start_soon(self._indicator.show, self._nursery)
-            await self._handle(turn, commit)
+            await self._handle(turn)
             beside.cancel_scope.cancel(reason="the turn has ended")
 
-    async def _handle(self, turn: ActiveTurn, commit: list[Callable[[], None]]) -> None:
+    async def _handle(self, turn: ActiveTurn) -> None:
         services, message = self._services, turn.message
         await self._briefing.refresh()
         context = self._briefing.context(turn.ledger)
@@ -127,7 +127,7 @@ class Cycle:
             turn.declined = turn.error is None
             turn.ledger.close()
             return
-        commit.append(inp.commit_context or context.commit_context)
+        turn.commit = inp.commit_context or context.commit_context
         try:
             await turn.run(partial(self._start, turn, inp))
         finally:
@@ -164,11 +164,13 @@ class Cycle:
 
     # ------------------------------------------------------------------ record
 
-    def _decide(self, turn: ActiveTurn, *, silent: bool = False) -> tuple[Record, Entry | None]:
+    def _decide(
+        self, turn: ActiveTurn, *, given_up_before: bool = False
+    ) -> tuple[Record, Entry | None]:
         """Decide, and hand the decision to the outbox, before anything is awaited."""
         turn.ledger.close()
         services = self._services
-        if silent:
+        if given_up_before:
             record = Record(self._room_id, turn.message.id, Fate.FAILED, error="given up before")
         else:
             record = services.judgement.record(turn, self._room_id)

@@ -54,6 +54,8 @@ class ActiveTurn:
     """Whether `end` was called; the scope may not be cancelled yet."""
     error: BaseException | None = None
     """What left the handler, its nursery or the preprocessor; a lone leaf is unwrapped."""
+    commit: Callable[[], None] | None = None
+    """Commits what the turn was told of the room, once it has done its work."""
     declined: bool = False
     """Whether the preprocessor wanted no turn for it."""
 
@@ -68,10 +70,9 @@ class ActiveTurn:
         if not (self.claiming and reason in _DECIDING):
             self.scope.cancel(reason=f"turn ended: {reason}")
 
-    def claimed(self) -> bool:
-        """The claim was answered yes; tell whether the handler may start."""
+    def claim_answered(self) -> None:
+        """The claim is not under way any more: from now on every end cancels the scope."""
         self.claiming = False
-        return self.ended_by is None
 
     async def run(self, handler: Callable[[], Awaitable[None]]) -> None:
         """Run *handler* in the turn's own nursery until both have ended; keep what came out.
@@ -150,7 +151,7 @@ class Judgement:
         return decide(Fate.FAILED, error="turn ended without a reply")
 
 
-def by_verdict(turn: ActiveTurn, record: Record) -> bool:
+def did_its_work(turn: ActiveTurn, record: Record) -> bool:
     """Tell whether a record says that a turn did its work, so that its context is committed."""
     return (
         record.fate is Fate.PROCESSED

@@ -8,7 +8,7 @@ import trio
 from band_trio.errors import InputNotAccepted, RoomClosingError
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.settlement import Fate, Record
-from band_trio.runtime.turn import ActiveTurn, Judgement, by_verdict, later_end
+from band_trio.runtime.turn import ActiveTurn, Judgement, did_its_work, later_end
 from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
 from tests.runtime.rows import row
@@ -67,7 +67,7 @@ def test_g67_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
     done = record(ended)
     works = effect is not TurnEffect.OBSERVE
     assert done.fate is (Fate.PROCESSED if works or not judged else Fate.FAILED)
-    assert by_verdict(ended, done) is (works or not judged)
+    assert did_its_work(ended, done) is (works or not judged)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_g10_g67_the_fate_of_each_end(
     assert (done.room_id, done.message_id) == ("room", "m")
     if fate is Fate.FAILED:
         assert done.plain_error
-    assert by_verdict(ended, done) is (
+    assert did_its_work(ended, done) is (
         fate is Fate.PROCESSED and ended.ended_by is None and not ended.declined
     )
 
@@ -137,14 +137,9 @@ async def test_a_claim_in_flight_is_left_to_its_answer_by_controls_only() -> Non
         ended.end(reason)
         controls = reason in (EndReason.INTERRUPT, EndReason.STOP)
         assert ended.scope.cancel_called is not controls
-        assert not ended.claimed()
+        ended.claim_answered()
         ended.end(EndReason.STOP)
         assert ended.scope.cancel_called
-
-
-async def test_a_turn_that_nobody_ended_may_start_after_its_claim() -> None:
-    await trio.lowlevel.checkpoint()
-    assert turn().claimed()
 
 
 async def test_g44_a_lone_leaf_is_unwrapped_and_cancellation_is_no_error() -> None:
