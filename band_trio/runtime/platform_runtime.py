@@ -84,11 +84,17 @@ class PlatformRuntime:
                 watch.start_soon(self._watch_for_cancellation)
                 with self.lifecycle.whole:
                     await self._run(ready)
-                report = self._report()  # in here, where a cancellation does not reach
+                # Made before the nursery ends: leaving it raises the cancellation.
+                report = self._report()
                 watch.cancel_scope.cancel(reason="the run is over")
         return report
 
     async def _watch_for_cancellation(self) -> None:
+        """Wait for the run's caller to be cancelled.
+
+        `lifecycle.whole` shields the run from that. This task stands outside the shield, and
+        turns the cancellation into a stop without grace.
+        """
         try:
             await trio.sleep_forever()
         finally:
@@ -161,7 +167,8 @@ class PlatformRuntime:
         async with _nursery("adapter") as nursery:
             try:
                 with self.lifecycle.step():
-                    await nursery.start(self._part, "the adapter's serve", port.serve, False)
+                    part = partial(self._part, endless=False)
+                    await nursery.start(part, "the adapter's serve", port.serve)
                 with self.lifecycle.step():
                     await port.adapter.on_started(me.name, me.description)
                 yield
@@ -208,8 +215,8 @@ class PlatformRuntime:
         self,
         name: str,
         serve: Callable[..., Awaitable[None]],
-        endless: bool = True,
         *,
+        endless: bool = True,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Run one part. Before it is up, its error is its starter's; afterwards it ends the run."""
