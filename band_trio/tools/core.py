@@ -27,7 +27,7 @@ from band_trio.protocol.rest import Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.custom import CustomToolDef, CustomTools
 from band_trio.tools.definitions import BandTool
-from band_trio.tools.flights import Flights
+from band_trio.tools.flights import FlightLostError, Flights
 from band_trio.tools.ledger import Ledger, TurnListener
 from band_trio.tools.mentions import bare_handle, mentionable
 from band_trio.tools.rest_port import ToolRest
@@ -134,6 +134,7 @@ class ToolCore:
         self._roster: list[dict[str, Any]] = [dict(person) for person in participants or ()]
         self._calls: Flights[ToolCallOutcome] = Flights(keep=True)
         self._sends: Flights[dict[str, Any]] = Flights(keep=False)
+        self._roster_reads: Flights[list[Participant]] = Flights(keep=False)
 
     @property
     def participants(self) -> list[dict[str, Any]]:
@@ -223,15 +224,23 @@ class ToolCore:
 
     # ----------------------------------------------------------------- roster
 
-    async def _refresh_roster(self, deadline: float) -> list[Participant]:
-        """Read who is in the room; an empty answer is a glitch and changes nothing."""
-        rows: list[Participant] = []
-        with self._reading(deadline):
+    async def _refresh_roster(
+        self, deadline: float, *, after_a_write: bool = False
+    ) -> list[Participant]:
+        """Read who is in the room; an empty answer is a glitch and changes nothing.
+
+        Callers at one moment share one request, and what came of it; a caller that is cancelled
+        leaves it to the others. *after_a_write* joins none, which may have begun before.
+        """
+        if after_a_write:
+            self._roster_reads.forget(self.room_id)
+        rows: list[Participant] | None = None
+        while rows is None:
             try:
-                rows = await self.rest.list_participants(self.room_id)
-            except BandApiError as exc:
-                if exc.code != _UNREADABLE:
-                    raise
+                with self._reading(deadline):
+                    rows = await self._roster_reads.run(self.room_id, self._read_roster)
+            except FlightLostError:
+                continue  # the one who asked first was cancelled
         self.turn.check_open()
         if not rows:
             # The agent itself is a participant, so a true list is never empty.
@@ -243,15 +252,25 @@ class ToolCore:
         self.turn.tell(lambda listener: listener.roster_read(roster))
         return rows
 
+    async def _read_roster(self) -> list[Participant]:
+        try:
+            return await self.rest.list_participants(self.room_id)
+        except BandApiError as exc:
+            if exc.code != _UNREADABLE:
+                raise
+            return []
+
     def _note_present(self, entry: dict[str, Any]) -> None:
         """Put somebody into the roster at once: the platform may list them only later."""
         known = next((p for p in self._roster if p.get("id") == entry["id"]), None)
         others = [p for p in self._roster if p.get("id") != entry["id"]]
         merged = _merged(known, entry)
+        self._roster_reads.forget(self.room_id)  # one under way may not show it
         self._roster = [*others, merged]
         self._tell_roster(lambda listener: listener.participant_seen(dict(merged)))
 
     def _note_absent(self, participant_id: str) -> None:
+        self._roster_reads.forget(self.room_id)
         self._roster = [p for p in self._roster if p.get("id") != participant_id]
         self._tell_roster(lambda listener: listener.participant_gone(participant_id))
 

@@ -58,7 +58,7 @@ class Flights(Generic[T]):
             return result
         finally:
             flight.done.set()
-            if not self._keep:
+            if not self._keep and self._flights.get(key) is flight:
                 self.forget(key)
 
     def forget(self, key: Hashable) -> None:

@@ -185,7 +185,7 @@ class People(ToolCore):
         rows: list[Participant] = []
         try:
             # A deadline of its own: the one of the call may be what was missed.
-            rows = await self._refresh_roster(self._deadline())
+            rows = await self._refresh_roster(self._deadline(), after_a_write=True)
         except (BandApiError, BandConnectionError, BandToolError) as exc:
             _log.warning("room %s: the participants could not be read: %s", self.room_id, exc)
         if not rows:

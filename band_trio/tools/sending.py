@@ -266,7 +266,7 @@ class Sending(ToolCore):
 
     async def _somebody_left(self) -> MessagePostError:
         try:
-            await self._refresh_roster(self._deadline())
+            await self._refresh_roster(self._deadline(), after_a_write=True)
         except (BandApiError, BandToolError) as exc:
             _log.warning("room %s: the roster could not be refreshed: %s", self.room_id, exc)
         handles = self.available_mention_handles()
