@@ -7,9 +7,11 @@ from typing import Any
 import httpx  # noqa: ASYNC127 - the transport of the tests
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock
 
 from band_trio.errors import BandApiError, BandToolError, RoomExecutionStoppedError
+from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.people import PEER_PAGES
 from tests.tools.kit import HELPER, MARIA, ME, SAM_X, SAM_Y, Ear, Platform, open_tools, refusal
 
@@ -330,3 +332,80 @@ async def test_a_stop_seen_while_adding_is_told() -> None:
             await tools.add_participant("helper")
 
     assert ear.heard[-1] == "stop"
+
+
+# --------------------------------------------------------------------------- asked at once
+
+
+async def ask_ten_times(tools: AgentTools, impatient: trio.CancelScope) -> list[str]:
+    """Ask for the participants ten times at one moment, the first time within a scope."""
+    results: list[str] = []
+
+    async def ask(scope: trio.CancelScope) -> None:
+        with scope:
+            try:
+                results.append(str(len(await tools.get_participants())))
+            except BandApiError as exc:
+                results.append(str(exc.status))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, impatient)
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(9):
+            nursery.start_soon(ask, trio.CancelScope())
+    return results
+
+
+async def test_c62_ten_who_ask_at_once_share_one_request_and_no_failure_is_kept(
+    autojump_clock: MockClock,
+) -> None:
+    platform = Platform()
+
+    def slow(answer: httpx.Response) -> None:
+        async def late(_: httpx.Request) -> httpx.Response:
+            await trio.sleep(5)
+            return answer
+
+        platform.answer("GET", "participants", late)
+
+    async with open_tools(platform) as tools:
+        slow(refusal(403, "forbidden", "not now"))
+        assert await ask_ten_times(tools, trio.CancelScope()) == ["403"] * 10
+        slow(httpx.Response(200, json={"data": platform.participants}))
+        assert await ask_ten_times(tools, trio.CancelScope()) == ["2"] * 10
+        assert len(platform.requests) == 2
+        slow(httpx.Response(200, json={"data": platform.participants}))
+        impatient = trio.CancelScope(deadline=trio.current_time() + 1)
+        assert await ask_ten_times(tools, impatient) == ["2"] * 9
+        assert impatient.cancelled_caught
+        assert len(platform.requests) == 4, "one more, in the place of the one that was cancelled"
+
+
+async def test_c62_a_read_from_before_a_change_is_not_shared_with_those_after_it(
+    autojump_clock: MockClock,
+) -> None:
+    platform = Platform()
+    before = httpx.Response(200, json={"data": list(platform.participants)})
+    seen: list[int] = []
+
+    def late(answer: httpx.Response, seconds: float) -> Any:
+        async def wait(_: httpx.Request) -> httpx.Response:
+            await trio.sleep(seconds)
+            return answer
+
+        return wait
+
+    async with open_tools(platform) as tools, trio.open_nursery() as nursery:
+
+        async def ask_while_it_is_added() -> None:
+            await trio.sleep(1)
+            platform.answer("GET", "participants", late(before, 5))
+            seen.append(len(await tools.get_participants()))
+
+        nursery.start_soon(ask_while_it_is_added)
+        added = httpx.Response(201, json={"data": HELPER})
+        platform.answer("POST", "participants", late(added, 2), commit=True)
+        await tools.add_participant("helper")
+        assert seen == []
+        assert len(await tools.get_participants()) == 3
+    assert seen == [2]
