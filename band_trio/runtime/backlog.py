@@ -18,7 +18,8 @@ from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult
 from band_trio.runtime.cycle import CycleEnd
 from band_trio.runtime.intake import Dirty, Intake, Known, KnownMessage
-from band_trio.runtime.settlement import Fate, Outbox, Record
+from band_trio.runtime.lifecycle import EndReason
+from band_trio.runtime.settlement import NOT_ACCEPTED, Fate, Outbox, Record
 from band_trio.trace import GivenUp, Tracer
 
 NOT_ACCEPTED_BASE: Final = 0.5
@@ -223,8 +224,8 @@ class Backlog:
             self._hold(message, Cause.FAILED, wait, spent)
 
     def _after_release(self, message: ChatMessage, record: Record) -> None:
-        if record.reason == "not-accepted":
+        if record.reason == NOT_ACCEPTED:
             wait = half_jitter(self._tries(message), NOT_ACCEPTED_BASE, NOT_ACCEPTED_CAP)
             self._hold(message, Cause.NOT_ACCEPTED, wait, self.spent(message))
-        elif record.reason == "stop":
+        elif record.reason == EndReason.STOP:
             self.resume, self._stopped = message, (message.id, self.spent(message))

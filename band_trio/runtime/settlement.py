@@ -42,6 +42,10 @@ class Fate(StrEnum):
     """Ended without a write: the platform serves it again."""
 
 
+NOT_ACCEPTED: Final = "not-accepted"
+"""Why a message is released that the adapter did not take; the others are of `EndReason`."""
+
+
 @attrs.frozen
 class Report:
     """The one error event that the room gets when a message is given up."""

@@ -14,13 +14,12 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
-from band_trio.errors import InputNotAccepted, RoomExecutionStoppedError
-from band_trio.hygiene import error_text, leaf_errors
+from band_trio.errors import RoomExecutionStoppedError
+from band_trio.hygiene import leaf_errors
 from band_trio.nurseries import is_cancellation
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.hooks import ends_program
 from band_trio.runtime.lifecycle import EndReason
-from band_trio.runtime.settlement import Fate, Record
 from band_trio.tools.ledger import Ledger
 
 T = TypeVar("T")
@@ -116,46 +115,3 @@ class ActiveTurn:
     def how(self) -> str:
         """Word for traces: how the handler ended."""
         return self.ended_by or ("raised" if self.error else "returned")
-
-
-@attrs.frozen
-class Judgement:
-    """Texts and limits that a record is written with."""
-
-    error_chars: int
-    secrets: tuple[str, ...] = attrs.field(repr=False)
-    max_cycle_seconds: float | None
-
-    def record(self, turn: ActiveTurn, room_id: str) -> Record:
-        """Decide the fate of a claimed message; a pure function of what the turn holds."""
-
-        def decide(fate: Fate, reason: str = "", error: str = "", plain: str = "") -> Record:
-            return Record(room_id, turn.message.id, fate, reason, error, plain or error)
-
-        match turn.ended_by:
-            case EndReason.INTERRUPT:
-                return decide(Fate.PROCESSED)
-            case EndReason.STOP | EndReason.LEFT | EndReason.SHUTDOWN | EndReason.SUPERSEDED:
-                return decide(Fate.RELEASED, reason=turn.ended_by)
-            case EndReason.TIMEOUT:
-                limit = self.max_cycle_seconds
-                return decide(Fate.FAILED, error=f"turn exceeded max_cycle_seconds ({limit:g} s)")
-        if turn.error is not None:
-            if all(isinstance(leaf, InputNotAccepted) for leaf in leaf_errors(turn.error)):
-                return decide(Fate.RELEASED, reason="not-accepted")
-            text = error_text(turn.error, self.error_chars, self.secrets)
-            plain = type(leaf_errors(turn.error)[0]).__name__
-            return decide(Fate.FAILED, error=text, plain=plain)
-        if turn.declined or not turn.ledger.judged or turn.ledger.complete:
-            return decide(Fate.PROCESSED)
-        return decide(Fate.FAILED, error="turn ended without a reply")
-
-
-def did_its_work(turn: ActiveTurn, record: Record) -> bool:
-    """Tell whether a record says that a turn did its work, so that its context is committed."""
-    return (
-        record.fate is Fate.PROCESSED
-        and turn.ended_by is None
-        and turn.error is None
-        and not turn.declined
-    )
