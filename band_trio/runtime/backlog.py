@@ -19,7 +19,8 @@ from band_trio.runtime.claim import ClaimOutcome, ClaimResult
 from band_trio.runtime.cycle import CycleEnd
 from band_trio.runtime.intake import Dirty, Intake, Known, KnownMessage
 from band_trio.runtime.lifecycle import EndReason
-from band_trio.runtime.settlement import NOT_ACCEPTED, Fate, Outbox, Record
+from band_trio.runtime.outbox import Outbox
+from band_trio.runtime.record import NOT_ACCEPTED, Fate, Record
 from band_trio.trace import GivenUp, Tracer
 
 NOT_ACCEPTED_BASE: Final = 0.5

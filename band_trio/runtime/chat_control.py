@@ -19,8 +19,8 @@ from band_trio.runtime.backlog import Backlog
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.intake import Intake, Known, KnownMessage
 from band_trio.runtime.lifecycle import MARKS
+from band_trio.runtime.record import Fate, Record
 from band_trio.runtime.services import RoomServices
-from band_trio.runtime.settlement import Fate, Record
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.conversation import to_platform_message
 from band_trio.tools.ledger import Ledger

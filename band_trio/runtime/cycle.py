@@ -16,9 +16,10 @@ from band_trio.runtime.blocking import timed
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult, claim_outcome
 from band_trio.runtime.judgement import did_its_work
+from band_trio.runtime.outbox import Entry
+from band_trio.runtime.record import Fate, Record
 from band_trio.runtime.reports import failure_report, log_failed_turn
 from band_trio.runtime.services import RoomServices
-from band_trio.runtime.settlement import Entry, Fate, Record
 from band_trio.runtime.turn import ActiveTurn, later_end
 from band_trio.trace import Claimed, Ended, Recorded, Started
 from band_trio.types import AgentInput

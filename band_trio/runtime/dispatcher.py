@@ -16,8 +16,8 @@ from band_trio.protocol import events
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.intake import Dirty
+from band_trio.runtime.outbox import Outbox
 from band_trio.runtime.presence import RoomPresence
-from band_trio.runtime.settlement import Outbox
 
 _log: Final = logging.getLogger(__name__)
 

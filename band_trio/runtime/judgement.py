@@ -7,7 +7,7 @@ import attrs
 from band_trio.errors import InputNotAccepted
 from band_trio.hygiene import error_text, leaf_errors
 from band_trio.runtime.lifecycle import EndReason
-from band_trio.runtime.settlement import NOT_ACCEPTED, Fate, Record
+from band_trio.runtime.record import NOT_ACCEPTED, Fate, Record
 from band_trio.runtime.turn import ActiveTurn
 
 

@@ -15,11 +15,11 @@ from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.judgement import Judgement
 from band_trio.runtime.lifecycle import Lifecycle
+from band_trio.runtime.outbox import Outbox
 from band_trio.runtime.presence import RoomPresence
 from band_trio.runtime.resync import ResyncBucket
 from band_trio.runtime.services import Problems, RoomServices
 from band_trio.runtime.settings import RunSettings
-from band_trio.runtime.settlement import Outbox
 from band_trio.trace import Tracer
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from band_trio.hygiene import clip, redact_credentials, without_surrogates
 from band_trio.runtime.lifecycle import EndReason
-from band_trio.runtime.settlement import Record, Report
+from band_trio.runtime.record import Record, Report
 from band_trio.runtime.turn import ActiveTurn
 from band_trio.tools.failures import (
     FAILURE_KEY,

@@ -13,8 +13,8 @@ from band_trio.runtime.adapter_port import AdapterPort
 from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.judgement import Judgement
 from band_trio.runtime.lifecycle import Lifecycle
+from band_trio.runtime.outbox import Outbox
 from band_trio.runtime.resync import ResyncBucket
-from band_trio.runtime.settlement import Outbox
 from band_trio.trace import Tracer
 from band_trio.types import Hook, Preprocessor
 

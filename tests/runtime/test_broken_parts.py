@@ -12,8 +12,8 @@ import trio.testing
 
 from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.drain import Drain
+from band_trio.runtime.outbox import Outbox
 from band_trio.runtime.presence import RoomPresence
-from band_trio.runtime.settlement import Outbox
 from band_trio.trace import Recorded
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import (

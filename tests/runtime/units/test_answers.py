@@ -8,7 +8,7 @@ import pytest
 
 from band_trio.link.api import Answer
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult, claim_outcome
-from band_trio.runtime.settlement import MarkResult, mark_result
+from band_trio.runtime.mark import MarkResult, mark_result
 
 
 def error(code: str = "", message: str = "") -> dict[str, Any]:

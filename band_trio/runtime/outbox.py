@@ -1,8 +1,7 @@
-"""The fate of a claimed message, and the outbox that tells the platform until it has heard.
+"""The outbox: records on their way to the platform, until it has heard.
 
-A record is written synchronously when its turn closes, before anything is awaited; from then on
-no control and no cancellation can change or lose it. The outbox makes every try, the first one
-on behalf of the room that waits for it.
+It takes a record in synchronously and keeps it for as long as the process lives. It makes every
+try, the first one on behalf of the room that waits for it.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
@@ -28,93 +26,11 @@ from band_trio.link.api import Answer
 from band_trio.link.rest import RestClient
 from band_trio.link.tries import NotSentError
 from band_trio.runtime.lifecycle import MARKS, Lifecycle
+from band_trio.runtime.mark import MarkResult, mark_result
+from band_trio.runtime.record import Fate, Record, Report
 from band_trio.trace import Marked, Posted, Tracer
 
 _log: Final = logging.getLogger(__name__)
-
-
-class Fate(StrEnum):
-    """What becomes of a claimed message."""
-
-    PROCESSED = "processed"
-    FAILED = "failed"
-    RELEASED = "released"
-    """Ended without a write: the platform serves it again."""
-
-
-NOT_ACCEPTED: Final = "not-accepted"
-"""Why a message is released that the adapter did not take; the others are of `EndReason`."""
-
-
-@attrs.frozen
-class Report:
-    """The one error event that the room gets when a message is given up."""
-
-    content: str
-    metadata: dict[str, Any]
-
-
-@attrs.frozen
-class Record:
-    """The decision about one claimed message; never changed afterwards."""
-
-    room_id: str
-    message_id: str
-    fate: Fate
-    reason: str = ""
-    """Why it was released."""
-    error: str = ""
-    """Text of a failed mark: clean, not empty."""
-    plain_error: str = ""
-    """Used when the platform refuses *error*: the bare class name."""
-    report: Report | None = None
-    claim_first: bool = False
-    """Whether the message was never claimed, as a consumed chat control."""
-
-    @property
-    def trace_word(self) -> str:
-        """The word for traces: `processed`, `failed` or `released:` and the reason."""
-        return f"{self.fate}:{self.reason}" if self.fate is Fate.RELEASED else self.fate.value
-
-
-class MarkResult(StrEnum):
-    """What the answer to a mark means (platform docs, Answers to a terminal write)."""
-
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
-    """No live attempt: there is nothing left to settle."""
-    NOT_FOUND = "not_found"
-    STOPPED = "stopped"
-    """The agent is stopped in the room: kept until play."""
-    BAD_TEXT = "bad_text"
-    """The error text was refused: tried again with the bare class name."""
-    UNCONFIRMED = "unconfirmed"
-
-    @property
-    def final(self) -> bool:
-        """Whether the matter is closed."""
-        return self in (MarkResult.ACCEPTED, MarkResult.REJECTED, MarkResult.NOT_FOUND)
-
-
-def mark_result(answer: Answer) -> MarkResult:
-    """Read the answer to `processed` or `failed`."""
-    if answer.status == 200:
-        body = answer.data
-        refused = isinstance(body, dict) and body.get("success") is False
-        return MarkResult.UNCONFIRMED if refused else MarkResult.ACCEPTED
-    if answer.status == 204:
-        return MarkResult.STOPPED
-    if answer.status == 404:
-        return MarkResult.NOT_FOUND
-    if answer.status == 409:
-        return MarkResult.REJECTED
-    if answer.status == 422:
-        details = answer.error.details
-        if details.get("/processing_attempt"):
-            return MarkResult.REJECTED
-        if "/error" in details:
-            return MarkResult.BAD_TEXT
-    return MarkResult.UNCONFIRMED
 
 
 @attrs.define(eq=False)
