@@ -17,7 +17,8 @@ from band_trio.config import SessionConfig
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult
 from band_trio.runtime.cycle import CycleEnd
-from band_trio.runtime.intake import Dirty, Intake, Known, KnownMessage
+from band_trio.runtime.intake import Dirty, Intake
+from band_trio.runtime.known import Known, KnownMessage
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.outbox import Outbox
 from band_trio.runtime.record import NOT_ACCEPTED, Fate, Record
@@ -129,6 +130,11 @@ class Backlog:
     def next_due(self) -> float:
         """Return when a message that was set aside or refused may run again."""
         return self._intake.ids.next_due(self._intake.read_at)
+
+    def take_resume(self) -> ChatMessage | None:
+        """Return the message that a stop interrupted, and let go of it."""
+        message, self.resume = self.resume, None
+        return message
 
     def take_due(self) -> ChatMessage | None:
         """Return the held message if its time has come and its last mark is final."""

@@ -17,7 +17,8 @@ import trio
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.backlog import Backlog
 from band_trio.runtime.briefing import Briefing
-from band_trio.runtime.intake import Intake, Known, KnownMessage
+from band_trio.runtime.intake import Intake
+from band_trio.runtime.known import Known, KnownMessage
 from band_trio.runtime.lifecycle import MARKS
 from band_trio.runtime.record import Fate, Record
 from band_trio.runtime.services import RoomServices

@@ -103,9 +103,9 @@ class Drain:
 
     async def _from_head(self) -> bool:
         """Run the stopped message or the oldest one; tell whether the list is empty."""
-        if self._backlog.resume is not None:
-            message, self._backlog.resume = self._backlog.resume, None
-            await self._run_one(message)
+        stopped = self._backlog.take_resume()
+        if stopped is not None:
+            await self._run_one(stopped)
             return False
         head = await self._read("next", partial(self._services.rest.get_next, self._room_id))
         if head is None:

@@ -26,8 +26,9 @@ from band_trio.runtime.claim import ClaimResult
 from band_trio.runtime.control import RoomControl
 from band_trio.runtime.cycle import Cycle, CycleEnd
 from band_trio.runtime.drain import Drain
-from band_trio.runtime.intake import Dirty, Intake, Known
+from band_trio.runtime.intake import Dirty, Intake
 from band_trio.runtime.interrupts import InterruptHooks
+from band_trio.runtime.known import Known
 from band_trio.runtime.lifecycle import HOOKS, MARKS, EndReason
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.turn import ActiveTurn

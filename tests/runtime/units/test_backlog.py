@@ -14,7 +14,8 @@ from band_trio.runtime.backlog import Backlog, Cause
 from band_trio.runtime.bell import Bell
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult
 from band_trio.runtime.cycle import CycleEnd
-from band_trio.runtime.intake import Dirty, Intake, Known
+from band_trio.runtime.intake import Dirty, Intake
+from band_trio.runtime.known import Known
 from band_trio.runtime.record import Fate, Record
 from band_trio.trace import GivenUp, TraceEvent, Tracer
 from tests.runtime.rows import ME, row

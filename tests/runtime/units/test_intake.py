@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.runtime.bell import Bell
-from band_trio.runtime.intake import Dirty, IdTable, Intake, Known, KnownMessage
+from band_trio.runtime.intake import Dirty, Intake
+from band_trio.runtime.known import IdTable, Known, KnownMessage
 from tests.runtime.rows import BEGAN, row
 
 CAPACITY = {Known.RECENT: 128, Known.GIVEN_UP: 1000, Known.SET_ASIDE: 100, Known.REFUSED: 100}
