@@ -72,6 +72,15 @@ def tool_timed_out(seconds: float) -> str:
     return f"timed out after {seconds:g} seconds"
 
 
+TOO_DEEP: Final = "This cannot be shown: it contains itself, or is nested too deeply."
+NUMBER_TOO_LONG: Final = "This cannot be shown: it holds a number of too many digits."
+
+
+def result_unshown(problem: str) -> str:
+    """Answer a call of a custom tool that worked, but gave back what cannot be shown."""
+    return f"The call has taken effect, but its result is lost. {problem}"
+
+
 def too_long(what: str, size: int, limit: int, unit: str) -> str:
     """Refuse content above a limit of the platform."""
     return f"The {what} is too long: {size:,} {unit}, at most {limit:,} are possible. Shorten it."

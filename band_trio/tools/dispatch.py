@@ -177,11 +177,15 @@ class Dispatch(ToolCore):
         except Exception as exc:  # noqa: BLE001 - the application's code: the model is told
             _log.info("room %s: tool %s failed: %s", self.room_id, tool.name, type(exc).__name__)
             return _failed(explain_custom(tool.name, exc, self.rest.secrets))
-        if is_failed_tool_output(output):
+        if not is_failed_tool_output(output):
+            self.turn.record(tool.effect)
+        try:
             value = json_safe_result(output)
+        except BandToolError as exc:
+            return _failed(texts.tool_failed(tool.name, texts.result_unshown(str(exc))))
+        if is_failed_tool_output(output):
             return ToolCallOutcome(value, ok=False, error_message=tool_result_text(value))
-        self.turn.record(tool.effect)
-        return ToolCallOutcome(json_safe_result(output), ok=True)
+        return ToolCallOutcome(value, ok=True)
 
 
 def _failed(text: str) -> ToolCallOutcome:

@@ -19,6 +19,7 @@ from band_trio.hygiene import clip, redact_credentials_deep, without_surrogates
 from band_trio.protocol.rest import EVENT_CHARS
 from band_trio.tools.relay import send_event_safe
 from band_trio.tools.results import (
+    block_text,
     image_block_placeholder,
     is_mcp_content_result,
     redact_tool_call_args,
@@ -132,9 +133,9 @@ def output_text(output: Any) -> str:
     """Return a result as events show it: text as it is, pictures as a placeholder, else JSON."""
     if not is_mcp_content_result(output):
         return tool_result_text(serialize_or_text(output))
-    blocks = [block for block in output["content"] if isinstance(block, Mapping)]
-    texts = [str(block["text"]) for block in blocks if block.get("type") == "text"]
-    pictures = sum(block.get("type") == "image" for block in blocks)
+    blocks = output["content"]
+    texts = [block_text(block) for block in blocks if block["type"] != "image"]
+    pictures = len(blocks) - len(texts)
     if pictures:
         texts.append(image_block_placeholder(pictures))
     return tool_result_text("\n".join(texts))

@@ -14,7 +14,13 @@ from typing import Any, Final
 import attrs
 
 from band_trio import texts
-from band_trio.errors import API_ERROR_CHARS, BandConnectionError, BandError, OutcomeUnknownError
+from band_trio.errors import (
+    API_ERROR_CHARS,
+    BandConnectionError,
+    BandError,
+    BandToolError,
+    OutcomeUnknownError,
+)
 from band_trio.hygiene import clip, error_text, redact_credentials, without_controls
 from band_trio.protocol.rest import Page
 from band_trio.protocol.structure import unstructure
@@ -59,12 +65,16 @@ def _serialized_object(value: Any) -> Any:
 
 
 def json_safe_result(value: Any) -> Any:
-    """Return what an unknown function gave back as plain JSON; text for what has no such form."""
+    """Return what an unknown function gave back as plain JSON; text for what has no such form.
+
+    Raises:
+        BandToolError: there is no text of it either.
+    """
     try:
         safe = serialize_tool_result(value)
-        json.dumps(safe)
+        json.dumps(safe, check_circular=False)
     except (TypeError, ValueError, RecursionError):
-        return tool_result_text(value)
+        return clip(_written(value), RESULT_CHARS, _MARKER)
     return safe
 
 
@@ -98,14 +108,29 @@ def cursor_metadata(page: Page[Any], limit: int) -> dict[str, Any]:
 
 def tool_result_text(value: Any, *, limit: int = RESULT_CHARS) -> str:
     """Return a result as the text a model reads, at most *limit* characters, head and tail kept."""
-    if not isinstance(value, str):
-        try:
-            value = json.dumps(value, ensure_ascii=False, default=_described)
-        except (ValueError, RecursionError):
-            return "Error: the result of this call cannot be shown, because it contains itself."
-        except TypeError:
-            value = _described(value)
-    return clip(value, limit, _MARKER)
+    try:
+        return clip(_written(value), limit, _MARKER)
+    except BandToolError as exc:
+        return f"Error: {exc}"
+
+
+def _written(value: Any) -> str:
+    """Return text as it is, anything else as JSON.
+
+    Raises:
+        BandToolError: JSON cannot hold it.
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        # A value that contains itself is found by its depth.
+        return json.dumps(value, ensure_ascii=False, default=_described, check_circular=False)
+    except RecursionError:
+        raise BandToolError(texts.TOO_DEEP) from None
+    except ValueError:
+        raise BandToolError(texts.NUMBER_TOO_LONG) from None
+    except TypeError:
+        return _described(value)
 
 
 def _described(value: Any) -> str:
@@ -139,9 +164,50 @@ def image_block_placeholder(count: int) -> str:
     return f"<{count} image content block(s)>"
 
 
+_RESULT_KEYS: Final = frozenset(
+    [
+        *("content", "isError", "structuredContent", "_meta", "resultType"),
+        *("is_error", "structured_content", "meta", "result_type"),  # as some libraries write them
+    ]
+)
+_BLOCK_KEYS: Final = {
+    "text": "text",
+    "image": "data",
+    "audio": "data",
+    "resource": "resource",
+    "resource_link": "uri",
+}
+"""Kinds of blocks, each with the key that it cannot be without."""
+
+
 def is_mcp_content_result(value: Any) -> bool:
-    """Tell whether a result is a list of content blocks, such as an image."""
-    return isinstance(value, Mapping) and isinstance(value.get("content"), list)
+    """Tell whether a result is a list of content blocks as MCP has them, such as an image.
+
+    A result that merely has something called `content` is none: it is data like any other.
+    """
+    if not isinstance(value, Mapping) or not value.keys() <= _RESULT_KEYS:
+        return False
+    blocks = value.get("content")
+    return isinstance(blocks, list) and bool(blocks) and all(map(_is_block, blocks))
+
+
+def _is_block(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    needed = _BLOCK_KEYS.get(str(value.get("type")))
+    return needed is not None and value.get(needed) is not None
+
+
+def block_text(block: Mapping[str, Any]) -> str:
+    """Return a content block that is no picture as text; sound becomes a placeholder."""
+    if block["type"] == "text":
+        return str(block["text"])
+    if block["type"] == "audio":
+        return "<audio content block>"
+    held = block.get("resource")
+    if isinstance(held, Mapping) and isinstance(held.get("text"), str):
+        return str(held["text"])
+    return tool_result_text({key: item for key, item in block.items() if item is not None})
 
 
 def explain(name: str, exc: Exception, secrets: Iterable[str] = ()) -> str:

@@ -427,10 +427,30 @@ async def test_c32_a_huge_result_is_capped_where_it_is_told() -> None:
     assert len(tool_result_content("empty", outcome.value, "c", is_error=False)) <= EVENT_CHARS
 
 
-async def test_c32_a_cyclic_result_is_worded() -> None:
-    outcome = await call((EmptyInput, lambda: cyclic), {})
+deep: list[Any] = []
+for _ in range(100_000):
+    deep = [deep]
 
-    assert "contains itself" in outcome.value
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (cyclic, "contains itself"),
+        (deep, "nested too deeply"),
+        ({"n": 10**6000}, "too many digits"),
+    ],
+    ids=["cyclic", "deep", "huge number"],
+)
+async def test_c32_a_result_that_cannot_be_shown_is_an_error_of_a_call_that_worked(
+    result: Any, why: str
+) -> None:
+    tools = FakeAgentTools(custom_tools=[(EmptyInput, acting(result))])
+    outcome = await tools.execute_tool_call_structured("empty", {})
+
+    assert not outcome.ok
+    assert "The call has taken effect" in outcome.value
+    assert why in outcome.value
+    assert tools.turn.complete
 
 
 async def test_a_failure_as_data_is_a_failure() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
+from band_trio.tools.narration import output_text
 from band_trio.tools.results import (
     image_block_placeholder,
     is_failed_tool_output,
@@ -107,8 +108,49 @@ def test_events_show_no_file_content() -> None:
     }
     assert redact_tool_call_args("band_send_message", args) == args
     assert image_block_placeholder(2) == "<2 image content block(s)>"
-    assert is_mcp_content_result({"content": []})
-    assert not is_mcp_content_result({"content": "x"})
+
+
+TEXT = {"type": "text", "text": "x"}
+PICTURE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+
+
+@pytest.mark.parametrize(
+    ("value", "is_content"),
+    [
+        ({"content": [TEXT, PICTURE]}, True),
+        ({"content": [TEXT], "isError": False, "structuredContent": None, "_meta": {}}, True),
+        ({"content": [TEXT], "total": 1}, False),  # a page of something
+        ({"content": [TEXT, {"id": 1, "title": "Alpha"}]}, False),
+        ({"content": [{"type": "text", "title": "Alpha"}]}, False),
+        ({"content": [{"type": "chapter", "text": "x"}]}, False),
+        ({"content": ["one", "two"]}, False),
+        ({"content": []}, False),
+        ({"content": "x"}, False),
+        ([TEXT], False),
+    ],
+)
+def test_only_blocks_of_mcp_are_content(value: Any, is_content: bool) -> None:
+    assert is_mcp_content_result(value) is is_content
+    if not is_content:
+        assert output_text(value) == json.dumps(value)
+
+
+def test_blocks_that_are_no_pictures_are_shown_as_text() -> None:
+    blocks = [
+        TEXT,
+        {"type": "resource", "resource": {"uri": "a:b", "text": "held"}},
+        {"type": "resource_link", "uri": "a:b", "name": "link", "size": None},
+        {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+        PICTURE,
+    ]
+
+    assert output_text({"content": blocks}).splitlines() == [
+        "x",
+        "held",
+        '{"type": "resource_link", "uri": "a:b", "name": "link"}',
+        "<audio content block>",
+        "<1 image content block(s)>",
+    ]
 
 
 def test_usage_is_one_event() -> None:
