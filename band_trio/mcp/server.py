@@ -19,7 +19,7 @@ from band_trio import texts
 from band_trio.errors import BandConfigError
 from band_trio.mcp.registrations import MCPToolRegistration
 from band_trio.tools.definitions import BAND_MCP_SERVER_NAME
-from band_trio.tools.results import is_mcp_content_result, tool_result_text
+from band_trio.tools.results import block_text, is_mcp_content_result, tool_result_text
 from band_trio.types import ToolCallOutcome
 
 Request = ServerRequestContext[Any, Any]
@@ -93,21 +93,21 @@ class MCPServer:
 
 def as_mcp_result(outcome: ToolCallOutcome) -> types.CallToolResult:
     """Return an outcome in the protocol's form; pictures as what they are."""
-    content: list[types.ContentBlock] = []
+    content: list[types.ContentBlock]
     if outcome.ok and is_mcp_content_result(outcome.value):
-        for block in outcome.value["content"]:
-            content += _block(block)
+        content = [_block(block) for block in outcome.value["content"]]
     else:
-        content.append(types.TextContent(text=tool_result_text(outcome.value)))
+        content = [types.TextContent(text=tool_result_text(outcome.value))]
     return types.CallToolResult(content=content, is_error=not outcome.ok)
 
 
-def _block(block: Any) -> list[types.ContentBlock]:
-    if isinstance(block, Mapping) and block.get("type") == "image":
-        mime = str(block.get("mimeType") or "image/png")
-        return [types.ImageContent(data=str(block.get("data") or ""), mime_type=mime)]
-    text = block.get("text") if isinstance(block, Mapping) else block
-    return [types.TextContent(text=tool_result_text(text))]
+def _block(block: Mapping[str, Any]) -> types.ContentBlock:
+    mime = block.get("mimeType") or block.get("mime_type")
+    if block["type"] == "image":
+        return types.ImageContent(data=str(block["data"]), mime_type=str(mime or "image/png"))
+    if block["type"] == "audio":
+        return types.AudioContent(data=str(block["data"]), mime_type=str(mime or "audio/wav"))
+    return types.TextContent(text=tool_result_text(block_text(block)))
 
 
 # --------------------------------------------------------------------------- stdin and stdout
@@ -132,8 +132,12 @@ def _private(fd: int, flags: int, instead: str | None) -> Generator[int]:
     try:
         yield wire  # closed by the stream that takes it
     finally:
-        os.dup2(given_away, fd)
-        os.close(given_away)
+        try:
+            if fd == 1:
+                sys.stdout.flush()  # what was printed meanwhile must not reach the client
+        finally:
+            os.dup2(given_away, fd)
+            os.close(given_away)
 
 
 @attrs.define(eq=False)

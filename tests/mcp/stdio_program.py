@@ -18,6 +18,7 @@ async def main() -> None:
             async with trio.open_nursery() as nursery:
                 await nursery.start(server.serve_stdio)
                 print("printed", flush=True)  # noqa: T201 - where it goes is tested
+                print("buffered")  # noqa: T201 - it leaves the process when serving ends
     print("said:", *turn.tools.chat, file=sys.stderr)  # noqa: T201 - the test reads it
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 import pytest
 import trio
 from mcp.client.client import Client
-from mcp.types import ImageContent
+from mcp.types import AudioContent, ImageContent
 
 from band_trio.errors import BandConfigError, RoomExecutionStoppedError
 from band_trio.mcp import MCPServer, MCPToolRegistration, OpenTurns, build_mcp_registrations
@@ -216,5 +217,18 @@ def test_a_picture_becomes_a_picture() -> None:
     assert isinstance(picture, ImageContent)
     assert (picture.data, picture.mime_type) == ("QUJD", "image/jpeg")
     assert text.type == "text"
+    sound = {"type": "audio", "data": "QUJD", "mime_type": "audio/mp3"}
+    (heard,) = as_mcp_result(ToolCallOutcome({"content": [sound]}, ok=True)).content
+    assert isinstance(heard, AudioContent)
+    assert heard.mime_type == "audio/mp3"
+
+
+def test_data_that_has_content_stays_data() -> None:
+    page = {"total": 1, "content": [{"id": 1, "title": "Alpha"}]}
+
+    assert text_of(as_mcp_result(ToolCallOutcome(page, ok=True))) == json.dumps(page)
+
+
+def test_a_long_result_is_shortened() -> None:
     long = as_mcp_result(ToolCallOutcome("x" * 100_000, ok=True))
     assert len(text_of(long)) <= 50_000

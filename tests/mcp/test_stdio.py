@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,12 @@ async def test_cancelled_it_ends_although_the_client_is_silent() -> None:
     params, pipe = program(0.1), subprocess.PIPE
     with trio.fail_after(30):
         process = await trio.lowlevel.open_process(
-            [params.command, *params.args], cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe
+            [params.command, *params.args],
+            cwd=ROOT,
+            env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
         )
         assert process.stdin is not None  # stays open
         assert process.stdout is not None
@@ -57,5 +63,5 @@ async def test_cancelled_it_ends_although_the_client_is_silent() -> None:
             if process.returncode is None:
                 process.kill()
         await process.stdin.aclose()
-    assert told.split() == [b"printed", b"said:"]
+    assert told.split() == [b"printed", b"buffered", b"said:"]
     assert said == b""  # nothing but the protocol
