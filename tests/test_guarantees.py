@@ -24,3 +24,10 @@ def test_every_guarantee_is_listed_and_proven() -> None:
 
     assert sorted(listed) == list(range(1, 81))
     assert sorted(proven.keys() | UNSUPPORTED) == sorted(listed)
+
+
+def test_every_case_is_listed_and_tested() -> None:
+    listed = CASES.statements()
+
+    assert sorted(listed) == list(range(1, 63))
+    assert sorted(CASES.proofs()) == sorted(listed)
