@@ -5,6 +5,8 @@ Nothing here does anything; it is the vocabulary of the package.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -63,6 +65,7 @@ __all__ = [
     "TurnUsage",
     "delivery_status_for_agent",
     "is_contact_hub_turn",
+    "poses_as_platform",
     "speaker_label",
     "speaker_line",
 ]
@@ -96,31 +99,53 @@ class PlatformMessage:
 
     def format_for_llm(self) -> str:
         """Return `[label]: content`; no name and no content can forge another speaker's line."""
-        return speaker_line(self.sender_name or self.sender_type or "Unknown", self.content)
+        name = self.sender_name or self.sender_type or "Unknown"
+        if self.sender_type != SYNTHETIC_SENDER_TYPE and poses_as_platform(name):
+            name = f"{name} (participant)"
+        return speaker_line(name, self.content)
 
 
 _LABEL_CHARS: Final = 80
-_BIDI: Final = frozenset("\u061c\u200b\u200c\u200d\u200e\u200f\u2028\u2029\ufeff") | {
-    chr(c) for c in (*range(0x202A, 0x202F), *range(0x2060, 0x206A))
+_INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
+    chr(c) for c in (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 }
+"""Letters and marks that leave no trace, beside what Unicode calls format characters."""
+_LINE_ENDS: Final = re.compile("\r\n|[\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029]")
+
+
+def _is_invisible(char: str) -> bool:
+    category = unicodedata.category(char)
+    return char in _INVISIBLE or (category in ("Cc", "Cf", "Cs") and char != "\t")
 
 
 @lru_cache(maxsize=1024)
 def speaker_label(name: str) -> str:
     """Return *name* as a label: one line, no brackets, no control or bidi characters, ≤ 80."""
-    cleaned = "".join(
-        " " if char.isspace() or ord(char) < 32 or 127 <= ord(char) < 160 else char
-        for char in name
-        if char not in "[]" and char not in _BIDI
+    spaced = (
+        " " if char.isspace() or unicodedata.category(char) == "Cc" else char for char in name
     )
+    cleaned = "".join(char for char in spaced if char not in "[]" and not _is_invisible(char))
     return " ".join(cleaned.split())[:_LABEL_CHARS] or "Unknown"
 
 
+def poses_as_platform(name: str) -> bool:
+    """Tell whether a participant's name would look like the platform's own label."""
+    label = unicodedata.normalize("NFKC", speaker_label(name))
+    return label.casefold() == SYNTHETIC_SENDER_TYPE.casefold()
+
+
 def speaker_line(name: str, content: str) -> str:
-    """Return `[label]: content`, later lines that begin with `[` indented by two spaces."""
-    first, *rest = content.split("\n")
-    lines = [f"  {line}" if line.startswith("[") else line for line in rest]
-    return "\n".join([f"[{speaker_label(name)}]: {first}", *lines])
+    """Return `[label]: content`, later lines that begin with `[` indented by two spaces.
+
+    Every line end counts and becomes a newline; characters that nobody sees do not hide a `[`.
+    """
+    first, *rest = _LINE_ENDS.split(content)
+    return "\n".join([f"[{speaker_label(name)}]: {first}", *map(_indented, rest)])
+
+
+def _indented(line: str) -> str:
+    seen = next((char for char in line if not _is_invisible(char) and char != " "), "")
+    return f"  {line}" if seen == "[" and not line.startswith("  ") else line
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ import attrs
 from band_trio.converters.echoes import Echoes
 from band_trio.converters.tool_events import ToolCallEvent, parse_tool_call, parse_tool_result
 from band_trio.hygiene import has_visible, without_surrogates
-from band_trio.types import MessageType, speaker_label, speaker_line
+from band_trio.types import MessageType, poses_as_platform, speaker_label, speaker_line
 
 INTERRUPTED_TOOL_TEXT: Final = "This call was interrupted; its result is unknown."
 """The result of a call that has none."""
@@ -179,7 +179,7 @@ def _text(item: Mapping[Any, Any], *, own: bool) -> _Text | None:
     names = (item.get("sender_name"), item.get("sender_type"))
     name = next((each for each in names if isinstance(each, str) and each.strip()), "Unknown")
     label = _label(name)
-    if label.casefold() == SYSTEM_LABEL.casefold() and item.get("sender_type") != SYSTEM_LABEL:
+    if poses_as_platform(label) and item.get("sender_type") != SYSTEM_LABEL:
         label = f"{label} (participant)"
     return _Text(label, content)
 

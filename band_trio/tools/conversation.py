@@ -15,7 +15,7 @@ from band_trio import texts
 from band_trio.protocol.rest import ChatMessage
 from band_trio.protocol.structure import structure
 from band_trio.tools.mentions import bare_handle, normalize_handle
-from band_trio.types import MessageType, PlatformMessage, speaker_label
+from band_trio.types import MessageType, PlatformMessage, poses_as_platform, speaker_label
 
 __all__ = [
     "build_participants_message",
@@ -155,7 +155,7 @@ def _row(message: ChatMessage | Mapping[str, Any]) -> ChatMessage:
 def _sender_name(message: ChatMessage, participants: Iterable[Person]) -> str | None:
     person = next((p for p in participants if p.get("id") == message.sender_id), {})
     name = person.get("name") or message.sender_name
-    if isinstance(name, str) and speaker_label(name).casefold() == "system":
+    if isinstance(name, str) and poses_as_platform(name):
         # The platform's own lines begin with that word; a participant must not look like it.
         handle = bare_handle(person.get("handle")) or message.sender_id
         return f"{name} (@{handle})"
