@@ -8,7 +8,6 @@ shutdown arrive as synchronous calls, change a value and ring the bell.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
@@ -30,6 +29,7 @@ from band_trio.runtime.intake import Dirty, Intake
 from band_trio.runtime.interrupts import InterruptHooks
 from band_trio.runtime.known import Known
 from band_trio.runtime.lifecycle import HOOKS, MARKS, EndReason
+from band_trio.runtime.resync import IdlePolls
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.turn import ActiveTurn
 from band_trio.runtime.turn_listener import RoomTurnListener
@@ -73,8 +73,7 @@ class ExecutionContext:
     _ending: EndReason | None = attrs.field(default=None, init=False)
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
     _cycle: Cycle | None = attrs.field(default=None, init=False)
-    _idle_wait: float | None = attrs.field(default=None, init=False)
-    _poll_at: float = attrs.field(default=0.0, init=False)
+    _polls: IdlePolls = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         services, room_id = self._services, self.room_id
@@ -90,6 +89,7 @@ class ExecutionContext:
         self._indicator = WorkingIndicator(
             room_id, services.rest, session, tracer, self._control, self.observe_stop
         )
+        self._polls = IdlePolls(session.idle_resync_seconds, session.idle_resync_max_seconds)
         self._interrupts = InterruptHooks(room_id, services)
         self._chat_controls = ChatControls(
             room_id, services, self.briefing, self._intake, self._backlog
@@ -248,24 +248,16 @@ class ExecutionContext:
 
     async def _sync(self) -> None:
         await self._drain.run_pass()
-        session = self._services.session
-        if self._idle_wait is None:  # the first wait is spread, so that rooms do not poll together
-            self._idle_wait = session.idle_resync_seconds
-            wait = random.uniform(0, session.idle_resync_seconds)
-        else:
-            doubled = min(2 * self._idle_wait, session.idle_resync_max_seconds)
-            self._idle_wait = session.idle_resync_seconds if self._drain.found_work else doubled
-            wait = self._idle_wait
-        self._poll_at = trio.current_time() + wait
+        self._polls.after_pass(trio.current_time(), found_work=self._drain.found_work)
 
     async def _idle(self) -> None:
         hint = self._intake.take()
         if hint is not None:
             await self._on_hint(hint)
             return
-        wake = min(self._poll_at, self._backlog.next_due())
+        wake = min(self._polls.at, self._backlog.next_due())
         if trio.current_time() >= wake:
-            polled = trio.current_time() >= self._poll_at
+            polled = trio.current_time() >= self._polls.at
             self._intake.mark(Dirty.SPECULATIVE if polled else Dirty.CAUSED)
             return
         if self.briefing.roster.has_changes:

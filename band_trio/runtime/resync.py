@@ -1,6 +1,11 @@
-"""One bucket for all speculative reads of the agent: many rooms stretch the interval, not the load."""
+"""Speculative reads: when an idle room wants one, and the agent's one bucket that spaces them.
+
+Many rooms stretch the interval, not the load.
+"""
 
 from __future__ import annotations
+
+import random
 
 import attrs
 import trio
@@ -25,3 +30,24 @@ class ResyncBucket:
         due = self._next
         self._next += 1 / self.rate
         return max(due, now)
+
+
+@attrs.define(eq=False)
+class IdlePolls:
+    """When an idle room reads its list although nothing asks for it: twice as late each time."""
+
+    _shortest: float
+    """Seconds from one read to the next after one that found work."""
+    _longest: float
+    at: float = attrs.field(default=0.0, init=False)
+    """When the next read is due, in trio's time."""
+    _wait: float | None = attrs.field(default=None, init=False)
+
+    def after_pass(self, now: float, *, found_work: bool) -> None:
+        """Take note that the list has been read."""
+        if self._wait is None:  # the first wait is spread, so that rooms do not poll together
+            self._wait = self._shortest
+            self.at = now + random.uniform(0, self._shortest)
+            return
+        self._wait = self._shortest if found_work else min(2 * self._wait, self._longest)
+        self.at = now + self._wait

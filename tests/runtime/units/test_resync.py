@@ -1,4 +1,4 @@
-"""The bucket for speculative reads."""
+"""The bucket for speculative reads, and when an idle room asks it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.runtime.resync import ResyncBucket
+from band_trio.runtime.resync import IdlePolls, ResyncBucket
 
 
 async def test_g32_a_burst_goes_at_once_and_the_rest_at_the_rate(
@@ -55,3 +55,16 @@ def test_g32_no_window_holds_more_reads_than_the_bucket_allows(
         for last in range(first, len(times)):
             allowed = burst + (times[last] - times[first]) * rate
             assert last - first + 1 <= allowed + 1e-6
+
+
+def test_idle_polls_are_spread_then_rarer_and_frequent_again_after_work() -> None:
+    rooms = [IdlePolls(60, 300) for _ in range(20)]
+    for polls in rooms:
+        polls.after_pass(1000, found_work=True)
+        assert 1000 <= polls.at <= 1060
+    assert len({polls.at for polls in rooms}) > 1
+    polls, waits = rooms[0], []
+    for found_work in (False, False, False, False, True, False):
+        polls.after_pass(1000, found_work=found_work)
+        waits.append(polls.at - 1000)
+    assert waits == [120, 240, 300, 300, 60, 120]
