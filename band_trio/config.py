@@ -50,8 +50,13 @@ class ContactStrategy(StrEnum):
 
 
 def seconds(default: float, *, below: float = math.inf) -> Any:
-    """A positive, finite number, strictly below *below*."""
+    """A positive, finite number of seconds, strictly below *below*."""
     return attrs.field(default=default, metadata={"low": 0.0, "below": below, "kind": "number"})
+
+
+def rate(default: float) -> Any:
+    """A positive, finite number per second."""
+    return seconds(default)
 
 
 def optional_seconds() -> Any:
@@ -222,7 +227,7 @@ class AgentConfig:
     rest_call_seconds: float = seconds(60)
     """A whole repeatable call, its repetitions included."""
     retry_after_cap_seconds: float = seconds(60)
-    resync_rate: float = seconds(50)
+    resync_rate: float = rate(50)
     """Speculative reads per second of the whole agent."""
     resync_burst: int = count(100)
     contact_hook_seconds: float = seconds(30)

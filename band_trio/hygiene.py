@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 REDACTED: Final = "[REDACTED]"
+SHORTENED: Final = "\n… shortened …\n"
+"""Stands where the middle of a long text was."""
 
 _MAX_DEPTH: Final = 200
 """Values nested deeper than parsed JSON can be are hidden as a whole."""

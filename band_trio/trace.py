@@ -27,7 +27,7 @@ class Claimed(TraceEvent):
     room_id: str
     message_id: str
     answer: str
-    """`claimed`, `stopped`, `gone`, `refused`, `later` or `unknown`."""
+    """`claimed`, `stopped`, `gone`, `refused`, `later`, `denied` or `unknown`."""
 
 
 @attrs.frozen
@@ -47,7 +47,7 @@ class Ended(TraceEvent):
     room_id: str
     message_id: str
     how: str
-    """`returned`, `raised`, or the kind that ended the turn."""
+    """`returned`, `raised`, or the reason for which the turn was ended, as `interrupt`."""
 
 
 @attrs.frozen
@@ -68,7 +68,7 @@ class Marked(TraceEvent):
     message_id: str
     kind: str
     result: str
-    """`accepted`, `rejected`, `not_found`, `stopped` or `unconfirmed`."""
+    """`accepted`, `rejected`, `not_found`, `stopped`, `bad_text` or `unconfirmed`."""
 
 
 @attrs.frozen

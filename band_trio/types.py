@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import attrs
 
@@ -55,7 +55,6 @@ __all__ = [
     "PlatformMessage",
     "Preprocessor",
     "RoomContext",
-    "RoomMode",
     "ToolCallOutcome",
     "ToolCategory",
     "ToolEventKey",
@@ -75,8 +74,6 @@ T_co = TypeVar("T_co", covariant=True)
 SYNTHETIC_SENDER_TYPE: Final = "System"
 SYNTHETIC_CONTACT_EVENTS_SENDER_ID: Final = "contact-events"
 SYNTHETIC_CONTACT_EVENTS_SENDER_NAME: Final = "Contact Events"
-
-RoomMode = Literal["interrupt", "stop", "play"]
 
 
 # --------------------------------------------------------------------------- messages

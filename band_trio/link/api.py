@@ -111,7 +111,6 @@ class Api:
         self.rest_url: Final = rest_url
         """Where the requests go; what errors name."""
         self.config: Final = config
-        self._secret = secret
         self.secrets: Final = (secret,)
         self._headers = httpx.Headers(
             {"X-API-Key": secret, "User-Agent": USER_AGENT, "Accept": "application/json"}
@@ -229,7 +228,7 @@ class Api:
     def _said(self, exc: BaseException) -> str:
         """Return what a library says, fit for our errors: short, clean, without the key."""
         text = without_controls(str(exc) or _tls_problem(exc)).rstrip(".") or type(exc).__name__
-        return clip(redact_credentials(text, [self._secret]), MAX_TEXT)
+        return clip(redact_credentials(text, self.secrets), MAX_TEXT)
 
     async def aclose(self) -> None:
         """Close the connections; a transport of the application stays open, it may serve again."""
@@ -304,7 +303,7 @@ class Api:
         error = answer.error
 
         def clean(text: str | None) -> str | None:
-            return text and clip(redact_credentials(text, [self._secret]), MAX_TEXT)
+            return text and clip(redact_credentials(text, self.secrets), MAX_TEXT)
 
         return BandApiError(
             answer.status,

@@ -17,6 +17,9 @@ from band_trio.protocol.rest import API, ErrorBody, Page
 from band_trio.protocol.structure import structure
 
 _log: Final = logging.getLogger(__name__)
+
+UNREADABLE: Final = "unreadable_answer"
+"""Our code for a success without the data that was asked for."""
 _STOPPED: Final = re.compile(r"execution\b.*\bstopped", re.IGNORECASE | re.DOTALL)
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
@@ -68,7 +71,7 @@ def read_object(answer: Answer, kind: type[T]) -> T:
     """Read the object that was asked for.
 
     Raises:
-        BandApiError: it is not there; the code is `unreadable_answer`.
+        BandApiError: it is not there; the code is `UNREADABLE`.
     """
     try:
         return structure(answer.data, kind)
@@ -98,4 +101,4 @@ def read_written(answer: Answer, kind: type[T]) -> T | None:
 
 def unreadable(answer: Answer, exc: RemoteProtocolError) -> BandApiError:
     """Return the error for a success without the data that was asked for."""
-    return BandApiError(answer.status, "unreadable_answer", str(exc))
+    return BandApiError(answer.status, UNREADABLE, str(exc))

@@ -7,7 +7,7 @@ import hashlib
 import attrs
 
 from band_trio.errors import BandApiError
-from band_trio.link.routes import Routes, read_written, room_path, segment
+from band_trio.link.routes import UNREADABLE, Routes, read_written, room_path, segment
 from band_trio.protocol.holdings import Attachment
 
 
@@ -35,5 +35,5 @@ class FileRoutes(Routes):
         path = f"{room_path(room_id)}/files/{segment(file_id)}"
         answer = await self.api.repeat("GET", path, raw=True)
         if not isinstance(answer.body, bytes):
-            raise BandApiError(answer.status, "unreadable_answer", "the file could not be unpacked")
+            raise BandApiError(answer.status, UNREADABLE, "the file could not be unpacked")
         return answer.body

@@ -24,7 +24,7 @@ from band_trio.localband.party import (
     slug,
 )
 from band_trio.localband.records import Log
-from band_trio.localband.refusal import Refusal, conflict, forbidden, invalid, not_found
+from band_trio.localband.refusal import conflict, forbidden, invalid, not_found, unauthorized
 from band_trio.localband.room import Execution, Message, Room
 from band_trio.localband.validate import checked_title, known_or_uuid
 from band_trio.protocol import events
@@ -355,5 +355,5 @@ def authenticate(world: World, api_key: str | None) -> Party:
     """
     party = world.keys.get(api_key) if api_key else None
     if party is None:
-        raise Refusal(401, "unauthorized", "Missing or unknown API key")
+        raise unauthorized()
     return party

@@ -6,6 +6,8 @@ from typing import Final
 
 import attrs
 
+from band_trio.protocol.events import Mode
+
 REMEMBERED_IDS: Final = 32
 """Correlation ids per room; an older copy would act again, and the platform's answers correct it."""
 REMEMBERED_ROOMS: Final = 1024
@@ -32,7 +34,7 @@ class RoomControl:
             del self._seen[next(iter(self._seen))]
         return True
 
-    def apply(self, mode: str) -> None:
+    def apply(self, mode: Mode) -> None:
         """Change the state; what that means for a turn is the room's matter."""
         self.revision += 1
         if mode == "stop":
@@ -46,11 +48,11 @@ class RoomControl:
 class UnservedControls:
     """The last stop or play of rooms that have no child yet."""
 
-    everywhere: str | None = None
+    everywhere: Mode | None = None
     """An agent-wide stop or play from before the first listing."""
-    _rooms: dict[str, str] = attrs.field(factory=dict, init=False)
+    _rooms: dict[str, Mode] = attrs.field(factory=dict, init=False)
 
-    def note(self, room_id: str, mode: str) -> None:
+    def note(self, room_id: str, mode: Mode) -> None:
         """Keep a stop or play for a room; an interrupt has nothing to end there."""
         if mode == "interrupt":
             return
@@ -59,6 +61,6 @@ class UnservedControls:
         if len(self._rooms) > REMEMBERED_ROOMS:
             del self._rooms[next(iter(self._rooms))]
 
-    def take(self, room_id: str) -> str | None:
+    def take(self, room_id: str) -> Mode | None:
         """Return what was kept for a room that is about to be served, and forget it."""
         return self._rooms.pop(room_id, self.everywhere)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 import trio
 
+from band_trio.protocol.events import Mode
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.activity import WorkingIndicator
 from band_trio.runtime.backlog import Backlog
@@ -149,7 +150,7 @@ class ExecutionContext:
         self._intake.ids.recheck_refused()
         self._intake.mark(Dirty.SPECULATIVE)
 
-    def control(self, mode: str, correlation_id: str | None = None) -> bool:
+    def control(self, mode: Mode, correlation_id: str | None = None) -> bool:
         """Apply interrupt, stop or play; tell whether it acted (a copy does not)."""
         new = correlation_id is None or self._control.first_time(correlation_id)
         self._services.tracer(Controlled(mode, self.room_id, new))
@@ -204,7 +205,7 @@ class ExecutionContext:
         if first and self._nursery is not None:
             self._nursery.start_soon(self._watch_stall, turn)
 
-    def _call_interrupt_hook(self, mode: str) -> None:
+    def _call_interrupt_hook(self, mode: Mode) -> None:
         if self._nursery is not None:
             self._interrupts.start(self._nursery, mode)
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 import trio
 
+from band_trio.protocol.events import Mode
 from band_trio.runtime.lifecycle import HOOKS
 from band_trio.runtime.services import RoomServices
 
@@ -20,7 +21,7 @@ class InterruptHooks:
     _running: int = attrs.field(default=0, init=False)
     _idle: trio.Event | None = attrs.field(default=None, init=False)
 
-    def start(self, nursery: trio.Nursery, mode: str) -> None:
+    def start(self, nursery: trio.Nursery, mode: Mode) -> None:
         """Call the hook in the room's nursery; returns at once."""
         hook = self._services.adapter.on_interrupt
         if hook is not None:
@@ -33,7 +34,7 @@ class InterruptHooks:
             self._idle = trio.Event()
             await self._idle.wait()
 
-    async def _call(self, hook: Callable[[str, str], Awaitable[None]], mode: str) -> None:
+    async def _call(self, hook: Callable[[str, str], Awaitable[None]], mode: Mode) -> None:
         services = self._services
         bound = services.lifecycle.shield(services.session.control_hook_seconds, HOOKS)
         try:

@@ -18,7 +18,7 @@ from band_trio.config import RoomFilter
 from band_trio.errors import BandApiError, BandError
 from band_trio.hygiene import leaf_errors
 from band_trio.nurseries import is_cancellation
-from band_trio.protocol.events import chat_room, room_participants
+from band_trio.protocol.events import Mode, chat_room, room_participants
 from band_trio.runtime.bell import Bell
 from band_trio.runtime.control import RoomControl, UnservedControls
 from band_trio.runtime.execution import ExecutionContext
@@ -124,7 +124,7 @@ class RoomPresence:
         if membership is not None and membership.wanted:
             self._withdraw(membership)
 
-    def control(self, room_id: str, mode: str, correlation_id: str) -> None:
+    def control(self, room_id: str, mode: Mode, correlation_id: str) -> None:
         """Apply a control to one room, served or not."""
         membership = self._memberships.get(room_id)
         if membership is None or not membership.wanted:
@@ -134,7 +134,7 @@ class RoomPresence:
         elif membership.control.first_time(correlation_id):
             membership.control.apply(mode)
 
-    def control_all(self, mode: str, correlation_id: str) -> None:
+    def control_all(self, mode: Mode, correlation_id: str) -> None:
         """Apply a control to every room, starting ones included."""
         if not self.listed and mode != "interrupt":
             self.unserved.everywhere = mode

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import attrs
 
-FIELDS: Final = ("id", "name", "type", "handle", "description")
+from band_trio.tools.core import ROSTER_FIELDS
+
 EVENTS: Final = 64
 """Events kept while the roster is being loaded, and changes kept for callbacks; when there are
 more, the roster becomes stale and is read again."""
@@ -122,7 +123,7 @@ class Roster:
 
     def snapshot(self) -> tuple[object, ...]:
         """Return the roster as a comparable value."""
-        rows = [tuple(p.get(field) for field in FIELDS) for p in self.people.values()]
+        rows = [tuple(p.get(field) for field in ROSTER_FIELDS) for p in self.people.values()]
         return tuple(sorted(rows, key=repr))
 
     def differs(self) -> bool:
@@ -139,4 +140,4 @@ class Roster:
 
 
 def _fields(person: Mapping[str, Any]) -> Person:
-    return {field: person[field] for field in FIELDS if person.get(field) is not None}
+    return {field: person[field] for field in ROSTER_FIELDS if person.get(field) is not None}

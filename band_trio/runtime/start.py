@@ -11,6 +11,7 @@ import trio
 from band_trio.backoff import half_jitter
 from band_trio.errors import BandApiError, BandAuthError, BandConnectionError
 from band_trio.link.rest import RestClient
+from band_trio.link.routes import UNREADABLE
 from band_trio.protocol.rest import AgentMe
 
 _log: Final = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ def is_transient(error: BandApiError) -> bool:
 
 def is_foreign(error: BandApiError) -> bool:
     """Tell whether the answer is none of a platform's: a bare 3xx or 4xx, or a 2xx of other shape."""
-    return error.code == "unreadable_answer" or (error.code is None and error.message is None)
+    return error.code == UNREADABLE or (error.code is None and error.message is None)
 
 
 async def identify(rest: RestClient, patience_until: float) -> AgentMe:

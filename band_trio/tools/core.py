@@ -22,7 +22,7 @@ from band_trio.errors import (
     OutcomeUnknownError,
     RoomExecutionStoppedError,
 )
-from band_trio.link.routes import says_stopped
+from band_trio.link.routes import UNREADABLE, says_stopped
 from band_trio.protocol.rest import Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.custom import CustomToolDef, CustomTools
@@ -34,9 +34,6 @@ from band_trio.tools.rest_port import ToolRest
 from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
-
-_UNREADABLE: Final = "unreadable_answer"
-"""The code that the client gives to a success without the data that was asked for."""
 
 ROSTER_FIELDS: Final = ("id", "name", "type", "handle", "description")
 """What is known of a participant between turns."""
@@ -256,7 +253,7 @@ class ToolCore:
         try:
             return await self.rest.list_participants(self.room_id)
         except BandApiError as exc:
-            if exc.code != _UNREADABLE:
+            if exc.code != UNREADABLE:
                 raise
             return []
 

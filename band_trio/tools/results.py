@@ -21,7 +21,7 @@ from band_trio.errors import (
     BandToolError,
     OutcomeUnknownError,
 )
-from band_trio.hygiene import clip, error_text, redact_credentials, without_controls
+from band_trio.hygiene import SHORTENED, clip, error_text, redact_credentials, without_controls
 from band_trio.protocol.rest import Page
 from band_trio.protocol.structure import unstructure
 from band_trio.tools.definitions import BandTool
@@ -30,7 +30,6 @@ _log: Final = logging.getLogger(__name__)
 
 RESULT_CHARS: Final = 50_000
 """Most characters of one result that a model sees."""
-_MARKER: Final = "\n… shortened …\n"
 _FAILED: Final = ("error:", "error executing ", "invalid arguments for ", "unknown tool:")
 
 
@@ -74,7 +73,7 @@ def json_safe_result(value: Any) -> Any:
         safe = serialize_tool_result(value)
         json.dumps(safe, check_circular=False)
     except (TypeError, ValueError, RecursionError):
-        return clip(_written(value), RESULT_CHARS, _MARKER)
+        return clip(_written(value), RESULT_CHARS, SHORTENED)
     return safe
 
 
@@ -109,7 +108,7 @@ def cursor_metadata(page: Page[Any], limit: int) -> dict[str, Any]:
 def tool_result_text(value: Any, *, limit: int = RESULT_CHARS) -> str:
     """Return a result as the text a model reads, at most *limit* characters, head and tail kept."""
     try:
-        return clip(_written(value), limit, _MARKER)
+        return clip(_written(value), limit, SHORTENED)
     except BandToolError as exc:
         return f"Error: {exc}"
 

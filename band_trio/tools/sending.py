@@ -25,6 +25,7 @@ from band_trio.errors import (
     TurnClosedError,
 )
 from band_trio.hygiene import (
+    SHORTENED,
     clip,
     error_text,
     has_visible,
@@ -63,7 +64,6 @@ ATTACHMENTS: Final = 10
 FAILURE_FIELD_CHARS: Final = 4000
 
 _EVENT_TYPES: Final = ("tool_call", "tool_result", "thought", "error", "task")
-_SHORTENED: Final = "\n… shortened …\n"
 
 Mentions = Sequence[str | Mapping[str, Any]] | str | None
 
@@ -185,7 +185,7 @@ class Sending(ToolCore):
         self, kind: str, content: str, message_type: str, metadata: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         data = _checked_metadata(metadata)
-        content = clip(content, EVENT_CHARS, _SHORTENED)
+        content = clip(content, EVENT_CHARS, SHORTENED)
         try:
             with self._writing(self._deadline(), TurnEffect.OBSERVE):
                 receipt = await self.rest.post_event(self.room_id, content, message_type, data)
