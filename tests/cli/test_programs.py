@@ -198,17 +198,20 @@ def test_c51_a_stop_without_enough_grace_is_not_graceful(
     assert "0 settled, 1 abandoned" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("adapter", "number"), [("Blocked", signal.SIGINT), ("Slow", signal.SIGTERM)]
+)
 def test_c53_the_second_signal_ends_the_process_although_a_handler_blocks_it(
-    platform: Platform, program: Start
+    platform: Platform, program: Start, adapter: str, number: int
 ) -> None:
-    running = program("run", "made_up:Blocked", **platform.environ)
+    running = program("run", f"made_up:{adapter}", **platform.environ)
     running.log_until("ready")
     platform.say("hello")
     running.log_until("handling")
-    running.signal(signal.SIGINT)
+    running.signal(number)
     with pytest.raises(subprocess.TimeoutExpired):
         running.end(within=0.5)
-    running.signal(signal.SIGINT)
+    running.signal(number)
     ended = running.end(within=2)
 
     assert ended.code == Exit.FORCED
@@ -228,6 +231,22 @@ def test_c18_a_handler_may_end_the_process(
     assert ended.code == code
     assert "Traceback" not in ended.err
     assert "ExceptionGroup" not in ended.err
+
+
+def test_c53_a_signal_before_the_first_connect_ends_the_start(
+    platform: Platform, program: Start
+) -> None:
+    # Nobody listens on the port of the agent's REST: it is that of nothing.
+    nowhere = {"BAND_REST_URL": "http://127.0.0.1:9", "BAND_WS_URL": "ws://127.0.0.1:9/x"}
+    running = program("run", "made_up:echo", **{**platform.environ, **nowhere})
+    running.log_until("127.0.0.1:9")
+    running.log_until("WARNING")
+    running.signal(signal.SIGINT)
+    ended = running.end(within=5)
+
+    assert ended.code == Exit.OK
+    assert "Traceback" not in ended.err
+    assert "stopping: SIGINT" in ended.err
 
 
 def test_an_error_while_cleaning_up_is_told_and_counts(platform: Platform, program: Start) -> None:

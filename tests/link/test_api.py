@@ -171,6 +171,33 @@ async def test_a_try_is_bounded_by_our_own_scope(autojump_clock: trio.testing.Mo
             assert trio.current_time() - began == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize("call", ["once", "repeat", "post"])
+async def test_c24_a_cancellation_in_the_tick_of_the_bound_wins(
+    autojump_clock: trio.testing.MockClock, call: str
+) -> None:
+    async with api_over(999.0) as (api, _):
+        for _ in range(20):
+            with trio.move_on_after(2) as outer:
+                await getattr(api, call)("POST", "/p", within=2)
+            assert outer.cancelled_caught, "it came out as a time-out, or as an answer"
+
+
+@pytest.mark.parametrize("call", ["once", "repeat", "post"])
+async def test_c24_a_bound_that_is_over_at_entry_waits_for_nothing_and_sends_nothing(
+    autojump_clock: trio.testing.MockClock, call: str
+) -> None:
+    async with api_over(999.0) as (api, transport):
+        began = trio.current_time()
+        with pytest.raises(NotSentError):
+            await getattr(api, call)("POST", "/p", within=0)
+        with trio.CancelScope() as outer:
+            outer.cancel()
+            await getattr(api, call)("POST", "/p", within=0)
+        assert outer.cancelled_caught
+        assert trio.current_time() == began
+        assert transport.seen == []
+
+
 async def test_waiting_for_a_turn_counts_and_is_known_not_to_be_sent(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

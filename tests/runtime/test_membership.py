@@ -73,6 +73,7 @@ async def test_g54_c56_leaving_ends_the_turn_writes_nothing_and_cleans_up_once(
             ]  # fmt: skip
             assert here.adapter.cleaned == [room]
             assert here.writes() == writes, "no mark, no post, no further claim"
+            assert agent.health().problems == (), "a 404 for a room that has gone is none"
             assert agent.health().rooms == {"idle": 1}
             assert not any(room in topic for topic in agent.health().pending_topics)
             here.adapter.behaviour = reply

@@ -155,8 +155,13 @@ async def test_g51_c51_everything_hangs_at_once(autojump_clock: trio.testing.Moc
         here.adapter.add_cleanup(never)
         await here.say(busy, "busy")
         agent = here.agent()
+        reports: list[ShutdownReport] = []
+
+        async def run() -> None:
+            reports.append(await agent.run())
+
         async with trio.open_nursery() as nursery:
-            await nursery.start(agent.run)
+            nursery.start_soon(run)
             await trio.sleep(5)
             pending = await here.say(marking, "m")
             await trio.sleep(1)
@@ -164,6 +169,10 @@ async def test_g51_c51_everything_hangs_at_once(autojump_clock: trio.testing.Moc
             began = trio.current_time()
             agent.stop(grace=1)
         assert trio.current_time() - began <= 1 + OVERHEAD
+        (report,) = reports
+        assert (report.graceful, report.settles_pending, report.turns_cancelled) == (False, 1, 1)
+        assert len(report.cleanup_errors) == 4, "two rooms, the whole, and one that is registered"
+        assert here.close_codes == [1000], "one close frame, although nobody answers"
         assert here.band.state(pending, here.account) == "processed", "taken, never answered"
         assert sorted(here.adapter.cleaned) == sorted([busy, marking]), "each hook was called"
         assert here.noted.notes[-2:] == ["cleaned", "served"]
