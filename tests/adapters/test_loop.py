@@ -176,7 +176,9 @@ SECRET = "the-secret-of-the-provider"
     ids=["500", "400", "401", "429", "no-json", "empty-json", "null", "html", "error-as-data", "cut",
          "refusal", "empty"],
 )  # fmt: skip
-async def test_a_failing_provider_fails_the_turn_and_is_told(kind: Kind, turn: ScriptTurn) -> None:
+async def test_c12_a_failing_provider_fails_the_turn_and_is_told(
+    kind: Kind, turn: ScriptTurn
+) -> None:
     async with bench(kind, [NO_REPLY, LOOK, turn, NO_REPLY]) as b:
         await b.turn("before")
         kept = b.adapter.room_messages("room-fake")
@@ -226,6 +228,7 @@ async def test_c12_a_failure_after_the_reply_does_not_undo_it(kind: Kind) -> Non
     async with bench(kind, [send(), TextTurn(""), send(), RefusalTurn()]) as b:
         assert (await b.turn()).record == "processed"
         assert (await b.turn()).record == "processed"
+        assert reported_failures(b.tools) == []
 
 
 @EACH
