@@ -18,6 +18,7 @@ from typing import Final, Never
 
 import trio
 
+from band_trio.bell import Bell
 from band_trio.config import AgentConfig
 from band_trio.link.socket import Socket, SocketClosed
 from band_trio.link.state import LinkListener, LinkState
@@ -73,7 +74,7 @@ class Epoch:
         self._retryable: Supersede | None = None
         self._stop: Callable[[], None] = lambda: None
         self._writer = trio.CancelScope(shield=True)  # `_finish` gives it its deadline
-        self._wake = trio.Event()
+        self._topics_changed = Bell()
 
     async def serve(self) -> ConnectionEnd:
         """Run until the connection ends; return how.
@@ -86,7 +87,7 @@ class Epoch:
         with hide_nursery("the connection"):
             async with trio.open_nursery() as nursery:
                 self._stop = lambda: nursery.cancel_scope.cancel(reason="the connection ended")
-                self._topics.changed = lambda: self._wake.set()
+                self._topics.changed = self._topics_changed.ring
                 self._topics.begin()
                 nursery.start_soon(self._write)
                 for task in (self._read, self._beat, self._watch):
@@ -172,12 +173,9 @@ class Epoch:
 
     async def _keep_topics(self) -> None:
         while True:
-            # Renewed before looking: a change while frames are being queued is not missed.
-            wake = self._wake = trio.Event()
             for frame in self._topics.advance(trio.current_time()):
                 await self._outbox.send(frame)
-            with trio.move_on_at(self._topics.wake_at()):
-                await wake.wait()
+            await self._topics_changed.wait_until(self._topics.wake_at())
 
     # ----------------------------------------------------------------- frames
 

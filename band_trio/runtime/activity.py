@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 import trio
 
+from band_trio.bell import Bell
 from band_trio.config import SessionConfig
 from band_trio.errors import BandError
 from band_trio.link.rest import RestClient
@@ -41,7 +42,8 @@ class WorkingIndicator:
     """The last report that was sent or is being sent."""
     _sending: bool = attrs.field(default=False, init=False)
     _failing: bool = attrs.field(default=False, init=False)
-    _idle: trio.Event | None = attrs.field(default=None, init=False)
+    _sent: Bell = attrs.field(factory=Bell, init=False)
+    """Rung when nothing is left to send."""
 
     async def show(self, nursery: trio.Nursery) -> None:
         """Show a turn as working until cancelled; reports are sent in *nursery*, the room's."""
@@ -60,9 +62,8 @@ class WorkingIndicator:
 
     async def flush(self) -> None:
         """Wait until the last report is out; the caller bounds it."""
-        if self._sending:
-            self._idle = trio.Event()
-            await self._idle.wait()
+        while self._sending:
+            await self._sent.wait()
 
     def _report(self, *, working: bool, nursery: trio.Nursery) -> None:
         last = self._waiting[-1] if self._waiting else self._latest
@@ -84,8 +85,7 @@ class WorkingIndicator:
                 await self._send_one(self._latest)
         finally:
             self._sending = False
-            if self._idle is not None:
-                self._idle.set()
+            self._sent.ring()
 
     async def _send_one(self, working: bool) -> None:
         within = self._session.working_request_timeout_seconds

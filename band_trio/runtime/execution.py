@@ -15,11 +15,11 @@ from typing import Any, Final
 import attrs
 import trio
 
+from band_trio.bell import Bell
 from band_trio.protocol.events import Mode
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.activity import WorkingIndicator
 from band_trio.runtime.backlog import Backlog
-from band_trio.runtime.bell import Bell
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.chat_control import ChatControls
 from band_trio.runtime.claim import ClaimResult

@@ -13,8 +13,8 @@ from enum import IntEnum
 import attrs
 import trio
 
+from band_trio.bell import Bell
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.bell import Bell
 from band_trio.runtime.known import IdTable, Known, KnownMessage
 
 

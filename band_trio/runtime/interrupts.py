@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 import trio
 
+from band_trio.bell import Bell
 from band_trio.protocol.events import Mode
 from band_trio.runtime.lifecycle import HOOKS
 from band_trio.runtime.services import RoomServices
@@ -19,7 +20,7 @@ class InterruptHooks:
     _room_id: str
     _services: RoomServices
     _running: int = attrs.field(default=0, init=False)
-    _idle: trio.Event | None = attrs.field(default=None, init=False)
+    _ended: Bell = attrs.field(factory=Bell, init=False)
 
     def start(self, nursery: trio.Nursery, mode: Mode) -> None:
         """Call the hook in the room's nursery; returns at once."""
@@ -31,8 +32,7 @@ class InterruptHooks:
     async def wait(self) -> None:
         """Wait until no hook is running; each is bounded by `control_hook_seconds`."""
         while self._running:
-            self._idle = trio.Event()
-            await self._idle.wait()
+            await self._ended.wait()
 
     async def _call(self, hook: Callable[[str, str], Awaitable[None]], mode: Mode) -> None:
         services = self._services
@@ -44,5 +44,4 @@ class InterruptHooks:
             services.problems.note(problem)
         finally:
             self._running -= 1
-            if self._idle is not None and not self._running:
-                self._idle.set()
+            self._ended.ring()

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from band_trio.backoff import half_jitter
+from band_trio.bell import Bell
 from band_trio.config import SessionConfig
 from band_trio.errors import (
     BandApiError,
@@ -72,7 +73,8 @@ class Outbox:
     _entries: dict[tuple[str, str], Entry] = attrs.field(factory=dict, init=False)
     _per_room: dict[str, int] = attrs.field(factory=dict, init=False)
     _reports: int = attrs.field(default=0, init=False)
-    _quiet: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _done: Bell = attrs.field(factory=Bell, init=False)
+    """Rung when an entry or a report is done with."""
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
 
     def __len__(self) -> int:
@@ -133,8 +135,7 @@ class Outbox:
         """Try everything once more now and wait until nothing is left; the caller bounds it."""
         self.nudge()
         while self._entries or self._reports:
-            self._quiet = trio.Event()
-            await self._quiet.wait()
+            await self._done.wait()
 
     # ------------------------------------------------------------------ tries
 
@@ -231,7 +232,7 @@ class Outbox:
         if record.report and result is not MarkResult.NOT_FOUND and self._nursery is not None:
             self._reports += 1
             self._nursery.start_soon(self._post_report, record.room_id, record.report)
-        self._quiet.set()
+        self._done.ring()
 
     async def _post_report(self, room_id: str, report: Report) -> None:
         """Tell the room, once: tried again only while it was definitely not posted."""
@@ -245,7 +246,7 @@ class Outbox:
             _log.warning("the failure report for room %s was not posted: %s", room_id, exc)
         finally:
             self._reports -= 1
-            self._quiet.set()
+            self._done.ring()
         self._tracer(Posted(room_id, "error", outcome))
 
     async def _try_report(self, room_id: str, report: Report, tries: int) -> float | None:

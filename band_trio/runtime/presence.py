@@ -14,12 +14,12 @@ import attrs
 import trio
 
 from band_trio.backoff import half_jitter
+from band_trio.bell import Bell
 from band_trio.config import RoomFilter
 from band_trio.errors import BandApiError, BandError
 from band_trio.hygiene import leaf_errors
 from band_trio.nurseries import is_cancellation
 from band_trio.protocol.events import Mode, chat_room, room_participants
-from band_trio.runtime.bell import Bell
 from band_trio.runtime.control import RoomControl, UnservedControls
 from band_trio.runtime.execution import ExecutionContext
 from band_trio.runtime.hooks import ends_program
@@ -82,7 +82,8 @@ class RoomPresence:
     """Rung when a room comes or goes."""
     _list_bell: Bell = attrs.field(factory=Bell, init=False)
     """Rung when the listing is due."""
-    _emptied: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _ended: Bell = attrs.field(factory=Bell, init=False)
+    """Rung when a room is served no longer."""
 
     # ------------------------------------------------------------------ told by the dispatcher: sync
 
@@ -195,8 +196,7 @@ class RoomPresence:
     async def wait_empty(self) -> None:
         """Wait until no room is served any more."""
         while any(membership.served for membership in self._memberships.values()):
-            self._emptied = trio.Event()
-            await self._emptied.wait()
+            await self._ended.wait()
 
     def unfinished(self) -> list[str]:
         """Return the ids of rooms whose child has not ended."""
@@ -336,7 +336,7 @@ class RoomPresence:
             membership.served, membership.child, membership.leaving = False, None, None
             if not membership.wanted:
                 del self._memberships[membership.room_id]
-            self._emptied.set()
+            self._ended.ring()
             self._bell.ring()
 
     async def _run_child(self, membership: Membership, generation: int) -> bool:

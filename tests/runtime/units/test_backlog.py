@@ -8,10 +8,10 @@ import attrs
 import pytest
 import trio
 
+from band_trio.bell import Bell
 from band_trio.config import SessionConfig
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.backlog import Backlog, Cause
-from band_trio.runtime.bell import Bell
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult
 from band_trio.runtime.cycle import CycleEnd
 from band_trio.runtime.intake import Dirty, Intake

@@ -11,7 +11,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.runtime.bell import Bell
+from band_trio.bell import Bell
 from band_trio.runtime.intake import Dirty, Intake
 from band_trio.runtime.known import IdTable, Known, KnownMessage
 from tests.runtime.rows import BEGAN, row
