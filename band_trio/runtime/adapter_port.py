@@ -85,8 +85,8 @@ class AdapterPort:
         own = getattr(getattr(hook, "__func__", hook), "__module__", None)
         return None if own == "band_trio.adapters.base" else hook
 
-    async def clean_up(self, hooks: Hooks, lifecycle: Lifecycle, seconds: float) -> list[str]:
-        """Run `cleanup_all`, then registered clean-ups in reverse; return what went wrong.
+    async def clean_up(self, hooks: Hooks, lifecycle: Lifecycle, seconds: float) -> None:
+        """Run `cleanup_all`, then registered clean-ups in reverse, whatever goes wrong.
 
         Each gets *seconds*, or its share of what is left, so that one that hangs leaves the next
         ones theirs.
@@ -96,9 +96,7 @@ class AdapterPort:
         if whole is not None:
             steps.append(("cleanup_all", whole))
         steps += [("clean-up", step) for step in reversed(getattr(self.adapter, "cleanups", []))]
-        problems = []
         for done, (name, fn) in enumerate(steps):
             share = (lifecycle.until(ADAPTER) - trio.current_time()) / (len(steps) - done)
             bound = lifecycle.shield(min(seconds, share), ADAPTER)
-            problems.append(await hooks.guard(name, fn, (), bound=bound))
-        return [problem for problem in problems if problem]
+            await hooks.guard(name, fn, (), bound=bound)

@@ -87,7 +87,7 @@ class Briefing:
             if hook is not None:
                 bound = services.lifecycle.shield(services.session.hook_seconds, MARKS)
                 args = (self._room_id, dict(change.person))
-                services.problems.note(await services.hooks.guard(name, hook, args, bound=bound))
+                await services.hooks.guard(name, hook, args, bound=bound)
 
     # ------------------------------------------------------------------ one turn
 

@@ -94,8 +94,7 @@ class ChatControls:
             answers.append(bool(await hook(msg, tools)))
 
         bound = services.lifecycle.shield(services.session.hook_seconds, MARKS)
-        problem = await services.hooks.guard("try_handle_control", ask, (), bound=bound)
-        services.problems.note(problem)
+        await services.hooks.guard("try_handle_control", ask, (), bound=bound)
         ledger.close()
         if not any(answers):
             return False

@@ -382,11 +382,10 @@ class ExecutionContext:
             with lifecycle.shield(seconds, MARKS):
                 await self._indicator.flush()
         self.cleaned_up = True
-        problem = await services.hooks.guard(
+        await services.hooks.guard(
             f"on_cleanup of room {self.room_id}",
             services.adapter.adapter.on_cleanup,
             (self.room_id,),
             bound=lifecycle.shield(seconds, HOOKS),
         )
-        services.problems.note(problem)
         services.tracer(CleanedUp(self.room_id))

@@ -7,7 +7,7 @@ from collections import Counter
 import attrs
 
 from band_trio.runtime.parts import Parts
-from band_trio.runtime.services import Problems
+from band_trio.runtime.problems import Problems
 
 
 @attrs.frozen

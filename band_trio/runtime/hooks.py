@@ -13,6 +13,7 @@ import trio
 
 from band_trio.hygiene import leaf_errors
 from band_trio.nurseries import is_cancellation
+from band_trio.runtime.problems import Problems
 
 _log: Final = logging.getLogger(__name__)
 
@@ -34,7 +35,9 @@ def ends_program(error: BaseException) -> bool:
 
 @attrs.define(eq=False)
 class Hooks:
-    """Runs hooks; what goes wrong is logged and returned as text, never raised."""
+    """Runs hooks; what goes wrong in a guarded one is logged and noted, never raised."""
+
+    _problems: Problems
 
     _threads: trio.CapacityLimiter = attrs.field(
         factory=lambda: trio.CapacityLimiter(HOOK_THREADS), init=False
@@ -59,8 +62,8 @@ class Hooks:
         args: Sequence[Any],
         *,
         bound: AbstractContextManager[trio.CancelScope],
-    ) -> str | None:
-        """Call a hook whose failure must not matter; return what went wrong, or None.
+    ) -> None:
+        """Call a hook whose failure must not matter: it is noted.
 
         *bound* ends it; a shield also keeps it going in a scope that is cancelled already.
         """
@@ -73,8 +76,8 @@ class Hooks:
             if ends_program(exc) or is_cancellation(exc):
                 raise
             _log.warning("%s failed", name, exc_info=exc)
-            return f"{name} raised {type(leaf_errors(exc)[0]).__name__}"
+            self._problems.note(f"{name} raised {type(leaf_errors(exc)[0]).__name__}")
+            return
         if scope.cancelled_caught:
             _log.warning("%s did not end in time and was cancelled", name)
-            return f"{name} did not end in time"
-        return None
+            self._problems.note(f"{name} did not end in time")

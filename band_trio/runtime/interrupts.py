@@ -38,10 +38,7 @@ class InterruptHooks:
         services = self._services
         bound = services.lifecycle.shield(services.session.control_hook_seconds, HOOKS)
         try:
-            problem = await services.hooks.guard(
-                "on_interrupt", hook, (self._room_id, mode), bound=bound
-            )
-            services.problems.note(problem)
+            await services.hooks.guard("on_interrupt", hook, (self._room_id, mode), bound=bound)
         finally:
             self._running -= 1
             self._ended.ring()

@@ -17,8 +17,9 @@ from band_trio.runtime.judgement import Judgement
 from band_trio.runtime.lifecycle import Lifecycle
 from band_trio.runtime.outbox import Outbox
 from band_trio.runtime.presence import RoomPresence
+from band_trio.runtime.problems import Problems
 from band_trio.runtime.resync import ResyncBucket
-from band_trio.runtime.services import Problems, RoomServices
+from band_trio.runtime.services import RoomServices
 from band_trio.runtime.settings import RunSettings
 from band_trio.trace import Tracer
 

@@ -31,7 +31,7 @@ from band_trio.runtime.instance_lock import instance_lock
 from band_trio.runtime.lifecycle import ROOMS, Lifecycle, ShutdownReport, StartAborted
 from band_trio.runtime.parts import Parts, make_parts
 from band_trio.runtime.presence import RoomPresence
-from band_trio.runtime.services import Problems
+from band_trio.runtime.problems import Problems
 from band_trio.runtime.settings import RunSettings
 from band_trio.runtime.start import identify, with_patience
 from band_trio.trace import ShutDown, Tracer
@@ -52,14 +52,15 @@ class PlatformRuntime:
     """Outbox, presence and link, once they are made."""
     _tracer: Tracer = attrs.field(init=False)
     _port: AdapterPort = attrs.field(init=False)
-    _hooks: Hooks = attrs.field(factory=Hooks, init=False)
     _problems: Problems = attrs.field(factory=Problems, init=False)
+    _hooks: Hooks = attrs.field(init=False)
     _patience_until: float = attrs.field(default=0.0, init=False)
     _checking_key: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.lifecycle = Lifecycle(self.settings.config.stop_overhead_seconds)
         self._tracer = Tracer(self.settings.config.observer)
+        self._hooks = Hooks(self._problems)
         self._port = AdapterPort(self.settings.adapter)
 
     @property
@@ -175,9 +176,7 @@ class PlatformRuntime:
             finally:
                 seconds = settings.session.hook_seconds
                 # Each hook has a shield with a deadline of its own.
-                problems = await port.clean_up(self._hooks, self.lifecycle, seconds)  # noqa: ASYNC102
-                for problem in problems:
-                    self._problems.note(problem)
+                await port.clean_up(self._hooks, self.lifecycle, seconds)  # noqa: ASYNC102
                 nursery.cancel_scope.cancel(reason="the adapter has been cleaned up")
 
     def _make_parts(self, rest: RestClient, me: AgentMe, rooms: trio.Nursery) -> Parts:

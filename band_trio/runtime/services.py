@@ -14,6 +14,7 @@ from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.judgement import Judgement
 from band_trio.runtime.lifecycle import Lifecycle
 from band_trio.runtime.outbox import Outbox
+from band_trio.runtime.problems import Problems
 from band_trio.runtime.resync import ResyncBucket
 from band_trio.trace import Tracer
 from band_trio.types import Hook, Preprocessor
@@ -25,30 +26,6 @@ class Callbacks:
 
     on_participant_added: Hook | None = None
     on_participant_removed: Hook | None = None
-
-
-@attrs.define(eq=False)
-class Problems:
-    """Failures of hooks in the order they happened, for health and report; bounded."""
-
-    _texts: list[str] = attrs.field(factory=list, init=False)
-    capacity: int = 100
-    """Beyond it, only the count of what was left out grows."""
-    _left_out: int = attrs.field(default=0, init=False)
-
-    def note(self, text: str | None) -> None:
-        """Keep a failure; None is none."""
-        if text is None:
-            return
-        if len(self._texts) < self.capacity:
-            self._texts.append(text)
-        else:
-            self._left_out += 1
-
-    def texts(self) -> tuple[str, ...]:
-        """Return what was kept."""
-        more = (f"and {self._left_out} more",) if self._left_out else ()
-        return (*self._texts, *more)
 
 
 @attrs.frozen(eq=False)
