@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from enum import Enum
 from types import NoneType, UnionType
@@ -28,14 +28,24 @@ from band_trio.hygiene import (
     without_surrogates,
     without_surrogates_deep,
 )
-from band_trio.tools.definitions import Argument, argument_of, is_pydantic
+from band_trio.tools.definitions import (
+    Argument,
+    ClassField,
+    class_fields,
+    has_fields,
+    is_pydantic,
+)
 from band_trio.tools.mentions import mention_text, split_mentions
+from band_trio.tools.notes import check_limits, read_notes
+from band_trio.tools.repair import parsed_json, repaired
+from band_trio.tools.schemas import pydantic_schema
 
 _log: Final = logging.getLogger(__name__)
 
-M = TypeVar("M", bound=attrs.AttrsInstance)
+M = TypeVar("M")
 
 _PROBLEM_CHARS: Final = 2000
+_PLAIN: Final = Argument("")
 _WHOLE: Final = re.compile(r"\s*[+-]?\d{1,18}\s*")
 _NUMBER: Final = re.compile(r"\s*[+-]?\d{1,18}(\.\d+)?([eE][+-]?\d{1,3})?\s*")
 
@@ -47,14 +57,15 @@ def validate_tool_arguments(name: str, model: type[M], args: Any) -> M:
         InvalidToolArgumentsError: something is missing or wrong; the text lists every problem.
     """
     try:
-        return _converter.structure(_as_object(args, model), model)
-    except (cattrs.BaseValidationError, ValueError, TypeError) as exc:
+        instance: M = _object({} if args is None or args == "" else args, model)
+    except (cattrs.BaseValidationError, ValueError, TypeError, RecursionError) as exc:
         raise InvalidToolArgumentsError(format_tool_validation_error(name, exc)) from None
+    return instance
 
 
 def format_tool_validation_error(name: str, exc: Exception) -> str:
     """Word a validation failure for the model: `Invalid arguments for <tool>: <path>: <text>; …`."""
-    problems = [str(exc)]
+    problems = [_describe(exc, None)]
     if isinstance(exc, cattrs.BaseValidationError):
         problems = [
             _reworded(text) for text in cattrs.transform_error(exc, format_exception=_describe)
@@ -69,6 +80,8 @@ def method_arguments(instance: attrs.AttrsInstance) -> dict[str, Any]:
 
 
 def _describe(exc: BaseException, _: type | None) -> str:
+    if isinstance(exc, RecursionError):
+        return "is nested too deeply"
     return "is required" if isinstance(exc, KeyError) else str(exc)
 
 
@@ -85,28 +98,34 @@ def given_object(args: Any, names: Sequence[str]) -> dict[str, Any]:
     Raises:
         TypeError: they are no object; the text lists the possible *names*.
     """
-    if args is None or args == "":
-        args = {}
-    if isinstance(args, str):
-        parsed = _parsed(args, dict)
-        args = args if parsed is None else parsed
-    if not isinstance(args, Mapping):
+    return _as_object({} if args is None or args == "" else args, names)
+
+
+def _as_object(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    if isinstance(value, str):
+        parsed = parsed_json(value, dict)
+        value = value if parsed is None else parsed
+    if not isinstance(value, Mapping):
         raise TypeError(f"must be one JSON object (arguments: {', '.join(names) or 'none'})")
-    return {str(key): value for key, value in args.items()}
+    return {str(key): item for key, item in value.items()}
 
 
-def _as_object(args: Any, model: type[attrs.AttrsInstance]) -> dict[str, Any]:
-    values = given_object(args, [field.name for field in attrs.fields(model)])
-    for field in attrs.fields(model):
-        for alias in argument_of(field).aliases:
+def _as_fields(value: Any, cls: type) -> dict[str, Any]:
+    """Return the values for the fields of *cls* by name, as far as they are given."""
+    fields = class_fields(cls)
+    values = _as_object(value, [field.name for field in fields])
+    for field in fields:
+        for alias in field.spec.aliases:
             if alias in values and field.name not in values:
                 values[field.name] = values.pop(alias)
+        if field.spec.mentions:
+            values.setdefault(field.name, None)  # the tool's own answer says who can be mentioned
         # A null for something optional means what leaving it out means.
-        if values.get(field.name, ...) is None and field.default is not attrs.NOTHING:
+        elif values.get(field.name, ...) is None and field.default is not attrs.NOTHING:
             del values[field.name]
-    unknown = values.keys() - {field.name for field in attrs.fields(model)}
+    unknown = values.keys() - {field.name for field in fields}
     if unknown:
-        _log.debug("%s: unknown arguments ignored: %s", model.__name__, sorted(unknown))
+        _log.debug("%s: unknown arguments ignored: %s", cls.__name__, sorted(unknown))
     return values
 
 
@@ -134,7 +153,10 @@ def convert_value(value: Any, kind: Any, spec: Argument) -> Any:
 def _converted(value: Any, kind: Any, spec: Argument) -> Any:
     origin = get_origin(kind)
     if origin is Annotated:
-        return _converted(value, get_args(kind)[0], spec)
+        inner, *notes = get_args(kind)
+        result = _converted(value, inner, spec)
+        check_limits(result, read_notes(notes).limits)
+        return result
     if origin in (Union, UnionType):
         return _optional(value, kind, spec)
     if origin is Literal:
@@ -142,19 +164,42 @@ def _converted(value: Any, kind: Any, spec: Argument) -> Any:
     if origin is list or kind is list:
         return _list(value, (get_args(kind) or (Any,))[0], spec)
     if origin is dict or kind is dict:
-        return _mapping(value)
+        return _mapping(value, *(get_args(kind) or (str, Any)))
     simple: Callable[[Any], Any] | None = _SIMPLE.get(kind)
     if simple is not None:
         return simple(value)
-    return value if kind is Any else _object(value, kind)
+    return without_surrogates_deep(value) if kind is Any else _object(value, kind)
 
 
 def _object(value: Any, kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _member(value, kind)
     if is_pydantic(kind):
-        return kind.model_validate(value)
+        return _pydantic(value, kind)
     return _converter.structure(value, kind)
+
+
+def _pydantic(value: Any, kind: Any) -> Any:
+    schema = pydantic_schema(kind)
+    if schema.get("type") == "object":
+        value = _as_object(value, schema["properties"])
+    try:
+        return kind.model_validate(repaired(value, schema))
+    except ValueError as exc:
+        errors = getattr(exc, "errors", None)
+        if not callable(errors):
+            raise
+        rows = errors(include_url=False, include_context=False, include_input=False)
+        raise cattrs.ClassValidationError("", [_problem(row) for row in rows], kind) from None
+
+
+def _problem(row: Mapping[str, Any]) -> ValueError:
+    """Return one problem that pydantic found, at its path."""
+    problem = ValueError(row["msg"])
+    if row["loc"]:
+        path = ".".join(map(str, row["loc"]))
+        problem.add_note(cattrs.AttributeValidationNote("", path, None))
+    return problem
 
 
 def _optional(value: Any, kind: Any, spec: Argument) -> Any:
@@ -206,13 +251,27 @@ def _list(value: Any, item: Any, spec: Argument) -> list[Any]:
     elif isinstance(value, str) and item is str:
         value = split_mentions(value) if value.strip() else []
     elif isinstance(value, str):
-        parsed = _parsed(value, list)
+        parsed = parsed_json(value, list)
         value = value if parsed is None else parsed
     elif isinstance(value, Mapping) and spec.mentions:
         value = [value]
     if not isinstance(value, list | tuple):
         raise TypeError(f"must be a list, not {_shown(value)}")
-    return [_item(each, item, spec) for each in value]
+    return _each(enumerate(value), lambda each: _item(each, item, spec))
+
+
+def _each(pairs: Iterable[tuple[Any, Any]], convert: Callable[[Any], Any]) -> list[Any]:
+    """Return what *convert* makes of each value; its key or index goes with a problem."""
+    results, problems = [], []
+    for key, value in pairs:
+        try:
+            results.append(convert(value))
+        except (ValueError, TypeError, cattrs.BaseValidationError) as exc:
+            exc.add_note(cattrs.IterableValidationNote("", key, None))
+            problems.append(exc)
+    if problems:
+        raise cattrs.IterableValidationError("", problems, list)
+    return results
 
 
 def _item(value: Any, kind: Any, spec: Argument) -> Any:
@@ -224,15 +283,16 @@ def _item(value: Any, kind: Any, spec: Argument) -> Any:
     return _converted(value, kind, spec)
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _mapping(value: Any, key_kind: Any, kind: Any) -> dict[Any, Any]:
     if isinstance(value, str):
-        parsed = _parsed(value, dict)
+        parsed = parsed_json(value, dict)
         value = value if parsed is None else parsed
     if not isinstance(value, Mapping):
         raise TypeError(f"must be an object, not {_shown(value)}")
-    return {
-        without_surrogates(str(key)): without_surrogates_deep(item) for key, item in value.items()
-    }
+    named = {without_surrogates(str(key)): item for key, item in value.items()}
+    keys = _each(zip(named, named, strict=True), lambda key: _converted(key, key_kind, _PLAIN))
+    items = _each(named.items(), lambda item: _converted(item, kind, _PLAIN))
+    return dict(zip(keys, items, strict=True))
 
 
 def _text(value: Any) -> str:
@@ -302,35 +362,23 @@ def _shown(value: Any) -> str:
     return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"
 
 
-def _parsed(text: str, kind: type) -> Any:
-    """Return the *kind* that *text* holds as JSON, or None."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, kind) else None
-
-
 # --------------------------------------------------------------------------- the converter
 
 
 def _build() -> cattrs.Converter:
     converter = cattrs.Converter()
 
-    def by_field(cls: type) -> Any:
-        hooks = {
-            field.name: override(struct_hook=_field_hook(field))
-            for field in attrs.fields(attrs.resolve_types(cls))
-        }
-        return make_dict_structure_fn(cls, converter, **hooks)  # type: ignore[arg-type]
+    def by_field(cls: type) -> Callable[[Any, Any], Any]:
+        hooks = {field.name: override(struct_hook=_hook(field)) for field in class_fields(cls)}
+        build: Any = make_dict_structure_fn(cls, converter, **hooks)  # type: ignore[arg-type]
+        return lambda value, _: build(_as_fields(value, cls), cls)
 
-    converter.register_structure_hook_factory(attrs.has, by_field)
+    converter.register_structure_hook_factory(has_fields, by_field)
     return converter
 
 
-def _field_hook(field: attrs.Attribute[Any]) -> Callable[[Any, Any], Any]:
-    spec, kind = argument_of(field), field.type
-    return lambda value, _: convert_value(value, kind, spec)
+def _hook(field: ClassField) -> Callable[[Any, Any], Any]:
+    return lambda value, _: convert_value(value, field.kind, field.spec)
 
 
 _converter: Final = _build()

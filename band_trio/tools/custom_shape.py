@@ -13,7 +13,8 @@ import trio
 
 from band_trio.errors import BandConfigError
 from band_trio.tools.custom_models import ArgumentModel, model_of_class, model_of_function
-from band_trio.tools.schemas import sanitize_tool_schema, tool_description
+from band_trio.tools.docstrings import tool_description
+from band_trio.tools.schemas import sanitize_tool_schema
 from band_trio.types import TurnEffect
 
 CustomToolDef = Callable[..., Any] | tuple[type, Callable[..., Any]]

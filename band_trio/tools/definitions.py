@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, get_type_hints
 
 import attrs
 
@@ -144,12 +146,57 @@ def need_one_of(instance: object, problem: str, *names: str, blank: bool = True)
         raise ValueError(problem)
 
 
-def argument_of(field: attrs.Attribute[Any]) -> Argument:
+def argument_of(field: attrs.Attribute[Any] | dataclasses.Field[Any]) -> Argument:
     """Return what *field* was declared with; plain fields may carry a `description`."""
     spec = field.metadata.get(ARGUMENT)
     if isinstance(spec, Argument):
         return spec
     return Argument(str(field.metadata.get("description", "")))
+
+
+@attrs.frozen
+class ClassField:
+    """One argument of a class."""
+
+    name: str
+    kind: Any
+    """Its annotation, resolved."""
+    default: Any
+    """`attrs.NOTHING` where it is required; an `attrs.Factory` where it is made anew."""
+    spec: Argument
+
+
+def has_fields(cls: Any) -> bool:
+    """Tell whether *cls* is an attrs class or a dataclass."""
+    return isinstance(cls, type) and (attrs.has(cls) or dataclasses.is_dataclass(cls))
+
+
+@lru_cache(maxsize=1024)
+def class_fields(cls: type) -> tuple[ClassField, ...]:
+    """Return what an instance of an attrs class or a dataclass is made from, in order.
+
+    Raises:
+        NameError: an annotation cannot be resolved.
+    """
+    if attrs.has(cls):
+        fields = attrs.fields(attrs.resolve_types(cls))
+        return tuple(
+            ClassField(each.name, each.type, each.default, argument_of(each))
+            for each in fields
+            if each.init
+        )
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(
+        ClassField(each.name, hints[each.name], _default(each), argument_of(each))
+        for each in dataclasses.fields(cls)
+        if each.init
+    )
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return attrs.Factory(field.default_factory)
+    return attrs.NOTHING if field.default is dataclasses.MISSING else field.default
 
 
 def is_pydantic(kind: Any) -> bool:

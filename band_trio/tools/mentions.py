@@ -45,16 +45,15 @@ def clean_mention(text: str) -> str:
 
 
 def split_mentions(text: str) -> list[Any]:
-    """Read several mentions out of one text: a JSON list, `[@a]`, or `@a, @b`."""
+    """Read several mentions out of one text: JSON, `[@a]`, or `@a, @b`."""
     text = text.strip()
-    if text.startswith("[") and not _MARKER.fullmatch(text):
+    if text.startswith(("[", "{")) and not _MARKER.fullmatch(text):
         try:
             parsed = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             text = text.removeprefix("[").removesuffix("]")
         else:
-            if isinstance(parsed, list):
-                return parsed
+            return parsed if isinstance(parsed, list) else [parsed]
     parts = (part.strip().strip("\"'") for part in text.split(","))
     return [part for part in parts if part] or [text]
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING
 from datetime import date, datetime
 from enum import Enum
 from functools import lru_cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import attrs
 
 from band_trio.tools.catalogue import TOOL_DEFINITIONS, TOOL_MODELS
-from band_trio.tools.definitions import ToolDefinition, argument_of, is_pydantic
+from band_trio.tools.definitions import (
+    ToolDefinition,
+    argument_of,
+    class_fields,
+    has_fields,
+    is_pydantic,
+)
+from band_trio.tools.docstrings import argument_descriptions, tool_description
+from band_trio.tools.notes import limits_schema, read_notes
 from band_trio.types import ToolFormat
 
 _BOUNDS: Final = frozenset(
@@ -39,30 +44,28 @@ _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
 }
 
 
-def tool_description(model: Any) -> str:
-    """Return what the docstring of a class or function says, each paragraph as one line."""
-    paragraphs = inspect.cleandoc(model.__doc__ or "").split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+def model_schema(model: type) -> dict[str, Any]:
+    """Return the JSON Schema of an attrs class or a dataclass, without titles.
 
-
-def model_schema(model: type[attrs.AttrsInstance]) -> dict[str, Any]:
-    """Return the JSON Schema of an argument class, without titles and without bounds."""
+    Raises:
+        TypeError: a field has no counterpart in JSON.
+    """
+    described = argument_descriptions(model)
     schema: dict[str, Any] = {"type": "object", "properties": {}}
     required = []
-    for field in attrs.fields(attrs.resolve_types(model)):
-        if not field.init:
-            continue
+    for field in class_fields(model):
         try:
-            prop = type_schema(field.type)
+            prop = type_schema(field.kind)
         except TypeError as exc:
             raise TypeError(f"{field.name}: {exc}") from None
         if field.default is attrs.NOTHING:
             required.append(field.name)
         elif not isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
             prop.update(_default(field.default))
-        description = argument_of(field).description
-        if description:
-            prop["description"] = description
+        # What stands at the field comes first, then what stands at its type, then the docstring.
+        words = (field.spec.description, prop.pop("description", ""), described.get(field.name, ""))
+        if any(words):
+            prop["description"] = next(filter(None, words))
         schema["properties"][field.name] = prop
     if required:
         schema["required"] = required
@@ -84,11 +87,11 @@ def type_schema(kind: Any) -> dict[str, Any]:
     Raises:
         TypeError: it has no counterpart in JSON.
     """
-    if kind in _SIMPLE:
-        return dict(_SIMPLE[kind])
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return type_schema(inner[0])
+        return _noted_schema(*inner)
+    if kind in _SIMPLE:
+        return dict(_SIMPLE[kind])
     if origin in (Union, UnionType):
         return {"anyOf": [type_schema(each) for each in inner]}
     if origin is Literal:
@@ -96,10 +99,17 @@ def type_schema(kind: Any) -> dict[str, Any]:
     if origin is list or kind is list:
         return {"type": "array", "items": type_schema(inner[0]) if inner else {}}
     if origin is dict or kind is dict:
-        return {"type": "object", "additionalProperties": True}
+        items = type_schema(inner[1]) if inner else {}
+        return {"type": "object", "additionalProperties": items or True}
     if isinstance(kind, type):
         return _class_schema(kind)
     raise TypeError(f"{kind!r} has no counterpart in JSON Schema")
+
+
+def _noted_schema(kind: Any, *notes: Any) -> dict[str, Any]:
+    schema, read = type_schema(kind), read_notes(notes)
+    schema.update(limits_schema(read.limits, schema.get("type")))
+    return {**schema, "description": read.description} if read.description else schema
 
 
 def _class_schema(kind: type) -> dict[str, Any]:
@@ -107,18 +117,8 @@ def _class_schema(kind: type) -> dict[str, Any]:
         return _choices([member.value for member in kind])
     if is_pydantic(kind):
         return pydantic_schema(kind)
-    if attrs.has(kind):
+    if has_fields(kind):
         return model_schema(kind)
-    if dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind)
-        fields = [each for each in dataclasses.fields(kind) if each.init]
-        optional = [each.default is not MISSING or each.default_factory is not MISSING
-                    for each in fields]  # fmt: skip
-        return {
-            "type": "object",
-            "properties": {each.name: type_schema(hints[each.name]) for each in fields},
-            "required": [f.name for f, free in zip(fields, optional, strict=True) if not free],
-        }
     raise TypeError(f"{kind!r} has no counterpart in JSON Schema")
 
 
@@ -133,11 +133,23 @@ def _choices(values: list[Any]) -> dict[str, Any]:
 
 
 def pydantic_schema(model: Any) -> dict[str, Any]:
-    """Return the schema of a pydantic model: without titles, its own description and references."""
+    """Return the schema of a pydantic model: without titles, its own description and references.
+
+    Arguments without a description get that of the docstring. The caller may change the result.
+    """
+    schema: dict[str, Any] = copied(_pydantic_schema(model))
+    return schema
+
+
+@lru_cache(maxsize=256)
+def _pydantic_schema(model: Any) -> dict[str, Any]:
     raw = model.model_json_schema()
     schema: dict[str, Any] = _inlined(raw, raw.get("$defs", {}), ())
     schema.pop("$defs", None)
     schema.pop("description", None)
+    for name, text in argument_descriptions(model).items():
+        if name in schema.get("properties", {}):
+            schema["properties"][name].setdefault("description", text)
     return schema
 
 
@@ -160,7 +172,8 @@ def _inlined(value: Any, defs: Mapping[str, Any], inside: tuple[str, ...]) -> An
             result[key] = {n: _inlined(each, defs, inside) for n, each in named.items()}
         elif key in ("enum", "const", "default", "examples"):
             result[key] = copied(item)
-        elif not (key == "title" and isinstance(item, str)):
+        # A discriminator is no word of JSON Schema, and refers to definitions that are gone.
+        elif not (key == "title" and isinstance(item, str)) and key != "discriminator":
             result[key] = _inlined(item, defs, inside)
     return result
 

@@ -24,6 +24,13 @@ from band_trio.tools.chat_inputs import (
 from band_trio.tools.definitions import argument
 
 
+def _nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 @attrs.frozen
 class Everything:
     """One field of each type."""
@@ -120,7 +127,13 @@ def test_c30_other_types_are_repaired_too() -> None:
         ({"flag": 1}, "flag: must be true or false, not 1"),
         ({"ratio": True}, "ratio: must be a number, not true"),
         ({"ratio": 2}, "ratio: must be from 0 to 1, not 2"),
-        ({"numbers": [1, "x"]}, 'numbers: must be a whole number, not "x"'),
+        ({"numbers": [1, "x"]}, 'numbers[1]: must be a whole number, not "x"'),
+        ({"numbers": [None, 1, "x"]}, "numbers[0]: must be a whole number, not null; numbers[2]: "),
+        ({"extra": '{"a":' * 3000 + "1" + "}" * 3000}, "extra: must be an object, not "),
+        (
+            {"extra": {"a": _nested(5000)}},
+            "extra: is nested too deeply",
+        ),
         ({"numbers": "x"}, 'numbers: must be a list, not "x"'),
         ({"choice": "c"}, "choice: must be one of a, b, not c"),
         ({"ref": "a b"}, 'ref: has characters that are not possible here: "a b"'),
@@ -139,6 +152,21 @@ def test_c30_what_has_no_one_reading_is_told(args: Any, problem: str) -> None:
     text = str(caught.value).replace('not "c"', "not c")
     assert text.startswith("Invalid arguments for t: ")
     assert problem in text
+
+
+@pytest.mark.parametrize(
+    "mentions", ['{"id": "u1"}', ' {"handle": "x", "id": "u1"} ', {"id": "u1"}]
+)
+def test_c30_one_mention_may_be_an_object(mentions: Any) -> None:
+    args = {"content": "x", "mentions": mentions}
+
+    assert validate_tool_arguments("t", SendMessageInput, args).mentions == ["u1"]
+
+
+def test_a_text_of_deeply_nested_mentions_is_a_wrong_mention() -> None:
+    args = {"content": "x", "mentions": "[" * 5000 + "]" * 5000}
+
+    assert len(validate_tool_arguments("t", SendMessageInput, args).mentions) == 1
 
 
 def test_c30_every_problem_is_listed() -> None:

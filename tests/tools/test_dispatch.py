@@ -58,10 +58,21 @@ async def test_names_are_exact(name: str) -> None:
 async def test_c30_bad_arguments_are_answered_and_nothing_is_requested() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
+        args = {"mentions": ["@maria"]}
+        outcome = await tools.execute_tool_call_structured("band_send_message", args)
+
+    assert not outcome.ok
+    assert outcome.value == "Invalid arguments for band_send_message: content: is required"
+    assert platform.requests == []
+
+
+async def test_c30_whom_to_mention_is_told_where_nobody_is_mentioned() -> None:
+    platform = Platform()
+    async with open_tools(platform) as tools:
         outcome = await tools.execute_tool_call_structured("band_send_message", {"content": "x"})
 
     assert not outcome.ok
-    assert outcome.value == "Invalid arguments for band_send_message: mentions: is required"
+    assert outcome.value.endswith("@maria.")
     assert platform.requests == []
 
 

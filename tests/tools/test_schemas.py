@@ -282,4 +282,4 @@ def test_lists_unions_and_choices_have_schemas() -> None:
     assert type_schema(Literal["a", 1]) == {"enum": ["a", 1]}
     assert type_schema(int | None) == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
     assert type_schema(date) == {"type": "string", "format": "date"}
-    assert type_schema(Annotated[str, "words"]) == {"type": "string"}
+    assert type_schema(Annotated[str, "words"]) == {"type": "string", "description": "words"}
