@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 ToolFormat = Literal["openai", "anthropic"]
 
+Capabilities = Iterable[Capability | str] | str | None
+"""A capability or several, as members or as their texts; None for none."""
+
 
 @attrs.frozen
 class ToolCallOutcome:
@@ -170,16 +173,16 @@ class AgentToolsProtocol(Protocol):
     @property
     def tool_models(self) -> dict[str, type[attrs.AttrsInstance]]: ...
     def get_openai_tool_schemas(
-        self, *, capabilities: Iterable[Capability] | None = None
+        self, *, capabilities: Capabilities = None
     ) -> list[dict[str, Any]]: ...
     def get_anthropic_tool_schemas(
-        self, *, capabilities: Iterable[Capability] | None = None
+        self, *, capabilities: Capabilities = None
     ) -> list[dict[str, Any]]: ...
     def get_tool_schemas(
         self,
         format: ToolFormat,  # noqa: A002 - the public word
         *,
-        capabilities: Iterable[Capability] | None = None,
+        capabilities: Capabilities = None,
     ) -> list[dict[str, Any]]: ...
     async def execute_tool_call(
         self, name: str, args: Any, *, call_id: str | None = None

@@ -20,6 +20,7 @@ from band_trio.tools import memory_inputs as memories
 from band_trio.tools import task_inputs as tasks
 from band_trio.tools.definitions import BandTool, Surface, ToolDefinition
 from band_trio.tools.spellings import OLD_SEND_MESSAGE
+from band_trio.tools_protocol import Capabilities
 from band_trio.types import AdapterFeatures, Capability, ToolCategory, TurnEffect
 
 T = TypeVar("T")
@@ -81,11 +82,31 @@ TOOL_MODELS: Final[dict[str, type[attrs.AttrsInstance]]] = {
 """Argument classes of the agent tools by name."""
 
 
+def checked_capabilities(given: Capabilities) -> frozenset[Capability]:
+    """Return *given* as a set of members; a bare text is one of them.
+
+    Raises:
+        BandConfigError: one is unknown.
+    """
+    known = [capability.value for capability in Capability]
+    names = (given,) if isinstance(given, str) else tuple(given or ())
+    for name in names:
+        if name not in known:
+            raise BandConfigError.with_suggestion(
+                f"{name!r} is no capability; there are {', '.join(known)}.", str(name), known
+            )
+    return frozenset(map(Capability, names))
+
+
 def iter_tool_definitions(
-    *, surface: Surface = Surface.AGENT, capabilities: Iterable[Capability] | None = None
+    *, surface: Surface = Surface.AGENT, capabilities: Capabilities = None
 ) -> list[ToolDefinition]:
-    """Return the tools that *capabilities* open, in order; None opens the chat tools only."""
-    opened = {capability.value for capability in capabilities or ()}
+    """Return the tools that *capabilities* open, in order; None opens the chat tools only.
+
+    Raises:
+        BandConfigError: a capability is unknown.
+    """
+    opened = {capability.value for capability in checked_capabilities(capabilities)}
     return [
         row
         for row in TOOL_DEFINITIONS.values()
@@ -97,7 +118,7 @@ def _is_open(category: ToolCategory | None, opened: Iterable[str]) -> bool:
     return category is None or category is ToolCategory.CHAT or category.value in opened
 
 
-def withheld_tool_names(capabilities: Iterable[Capability] | None) -> frozenset[str]:
+def withheld_tool_names(capabilities: Capabilities) -> frozenset[str]:
     """Return the names of agent tools that *capabilities* do not open."""
     offered = {row.name for row in iter_tool_definitions(capabilities=capabilities)}
     return frozenset(TOOL_MODELS) - offered

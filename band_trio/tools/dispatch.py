@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from band_trio.errors import (
 from band_trio.tools.arguments import method_arguments, validate_tool_arguments
 from band_trio.tools.catalogue import (
     TOOL_DEFINITIONS,
+    checked_capabilities,
     iter_tool_definitions,
     selected_tool_definitions,
 )
@@ -36,6 +36,7 @@ from band_trio.tools.results import (
     tool_result_text,
 )
 from band_trio.tools.schemas import render_schemas
+from band_trio.tools_protocol import Capabilities
 from band_trio.types import Capability, ToolCallOutcome, ToolFormat, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
@@ -46,16 +47,17 @@ class Dispatch(ToolCore):
 
     # ----------------------------------------------------------------- what is offered
 
-    def tool_definitions(
-        self, *, capabilities: Iterable[Capability] | None = None
-    ) -> list[ToolDefinition]:
+    def tool_definitions(self, *, capabilities: Capabilities = None) -> list[ToolDefinition]:
         """Return the tools that may be offered here, in order.
 
         Without *capabilities* those of the adapter's features count, its filters included; tools
         without features offer the chat tools.
+
+        Raises:
+            BandConfigError: a capability is unknown.
         """
         if capabilities is not None or self.features is None:
-            opened = frozenset(capabilities or ())
+            opened = checked_capabilities(capabilities)
             if self.is_hub_room:
                 opened |= {Capability.CONTACTS}
             return iter_tool_definitions(capabilities=opened)
@@ -70,7 +72,7 @@ class Dispatch(ToolCore):
         self,
         format: ToolFormat,  # noqa: A002 - the public word
         *,
-        capabilities: Iterable[Capability] | None = None,
+        capabilities: Capabilities = None,
     ) -> list[dict[str, Any]]:
         """Return the schemas of `tool_definitions`, then of the custom tools, for a provider.
 
@@ -84,14 +86,12 @@ class Dispatch(ToolCore):
         """Offer *tools* in this turn as well; the adapter's part, before its model is asked."""
         self.custom_tools = tools
 
-    def get_openai_tool_schemas(
-        self, *, capabilities: Iterable[Capability] | None = None
-    ) -> list[dict[str, Any]]:
+    def get_openai_tool_schemas(self, *, capabilities: Capabilities = None) -> list[dict[str, Any]]:
         """Return the schemas for OpenAI-compatible providers."""
         return self.get_tool_schemas("openai", capabilities=capabilities)
 
     def get_anthropic_tool_schemas(
-        self, *, capabilities: Iterable[Capability] | None = None
+        self, *, capabilities: Capabilities = None
     ) -> list[dict[str, Any]]:
         """Return the schemas for Anthropic."""
         return self.get_tool_schemas("anthropic", capabilities=capabilities)

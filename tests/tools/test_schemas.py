@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from band_trio.errors import BandConfigError
+from band_trio.testing import FakeAgentTools
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.catalogue import (
     TOOL_DEFINITIONS,
@@ -75,6 +77,30 @@ def test_each_capability_opens_its_category(capability: Capability) -> None:
     assert {get_band_tool_category(n) for n in withheld_tool_names([capability])} == set(
         ToolCategory
     ) - offered
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Capability.MEMORY,
+        "memory",
+        ["memory"],
+        Capability.MEMORY | Capability.FILES,
+        ("memory", Capability.FILES),
+    ],
+)
+def test_capabilities_are_members_or_texts_one_or_several(given: Any) -> None:
+    tools = FakeAgentTools()
+    names = {schema["name"] for schema in tools.get_tool_schemas("anthropic", capabilities=given)}
+
+    assert "band_get_memory" in names
+    assert ("band_read_room_file" in names) is (Capability.FILES in given)
+    assert not names & withheld_tool_names(given)
+
+
+def test_an_unknown_capability_is_refused() -> None:
+    with pytest.raises(BandConfigError, match="did you mean 'memory'"):
+        FakeAgentTools().get_tool_schemas("openai", capabilities="memori")
 
 
 def test_every_argument_is_a_keyword_of_its_method() -> None:
