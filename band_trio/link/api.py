@@ -28,7 +28,7 @@ from band_trio.endpoints import Endpoints, is_loopback
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
 from band_trio.hygiene import clip, redact_credentials, without_controls
 from band_trio.link.connections import CLOSE_SECONDS, Connections
-from band_trio.link.told import told_wait
+from band_trio.link.retry_after import read_retry_after
 from band_trio.link.tries import NotSentError, Tries
 from band_trio.logs import RepeatedLog
 from band_trio.protocol import codec
@@ -223,7 +223,8 @@ class Api:
                 body = codec.loads(content)
             except RemoteProtocolError:
                 self._repeated.warning("odd body in the answer %d to %s", status, what)
-        return Answer(status, body, None if status < 300 else told_wait(response.headers.get, body))
+        wait = read_retry_after(response.headers.get, body) if status >= 300 else None
+        return Answer(status, body, wait)
 
     def _said(self, exc: BaseException) -> str:
         """Return what a library says, fit for our errors: short, clean, without the key."""

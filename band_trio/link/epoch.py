@@ -103,8 +103,8 @@ class Epoch:
         """End the connection. The first one to notice says why; the others change nothing."""
         if self._end is None:
             retry = self._retryable
-            if retry is not None and retry.retry_after is not None and end.told is None:
-                end = ConnectionEnd(end.reason, code=end.code, told=float(retry.retry_after))
+            if retry is not None and retry.retry_after is not None and end.retry_after is None:
+                end = ConnectionEnd(end.reason, code=end.code, retry_after=float(retry.retry_after))
             self._end = end
             self._stop()
 

@@ -27,7 +27,7 @@ import trio_websocket  # noqa: TID251 - this is the one door to trio_websocket
 from wsproto.utilities import LocalProtocolError
 
 from band_trio.config import OpenStream
-from band_trio.link.told import told_wait
+from band_trio.link.retry_after import read_retry_after
 from band_trio.nurseries import hide_nursery
 from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
@@ -70,7 +70,7 @@ class UpgradeRefused(Exception):
         self.error: Final = ErrorBody.read(parsed)
         """The platform's error object; empty where there is none."""
         fields = {name.lower().decode("latin-1"): v.decode("latin-1") for name, v in headers}
-        self.retry_after: Final = told_wait(fields.get, parsed)
+        self.retry_after: Final = read_retry_after(fields.get, parsed)
         """Seconds to wait as told by a header or by the body."""
 
 

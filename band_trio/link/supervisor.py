@@ -156,7 +156,9 @@ class Supervisor:
         error = refusal.error
         words = ", ".join(part for part in (error.message, error.code) if part)
         reason = f"status {refusal.status}" + (f": {words}" if words else "")
-        return ConnectionEnd(self._clean(reason), status=refusal.status, told=refusal.retry_after)
+        return ConnectionEnd(
+            self._clean(reason), status=refusal.status, retry_after=refusal.retry_after
+        )
 
     def _clean(self, text: str) -> str:
         secrets = [self._credentials.api_key]
@@ -173,11 +175,9 @@ class Supervisor:
                 self._started = True
                 self._on_started()
             return
-        text = (
-            change.value
-            if change is not TopicChange.REJECTED
-            else f"rejected: {self._clean(reason)}"
-        )
+        text = change.value
+        if change is TopicChange.REJECTED:
+            text = f"rejected: {self._clean(reason)}"
         self._tracer(Joined(topic, text))
         self._repeated.warning("topic %s: %s; it is joined again", topic, text)
         self._listener.lost(topic, text)
@@ -221,7 +221,9 @@ class Supervisor:
         if left <= 0:
             raise self._conflict(end)
         base, cap = self._config.reconnect_base_seconds, self._config.reconnect_cap_seconds
-        wait = full_jitter(self._failures, base, cap) if conflict.told is None else conflict.told
+        wait = conflict.retry_after
+        if wait is None:
+            wait = full_jitter(self._failures, base, cap)
         self._failures += 1
         return min(wait, left)
 

@@ -47,10 +47,12 @@ class Tries:
             raise error
         raise BandConnectionError(str(error)) from error
 
-    def after_no(self, told: float | None, error: BandApiError) -> float:
-        """Return how long to wait after a no for now, at least *told* seconds; raise *error* when
-        that is above the cap, or when the time does not allow it."""
-        wait = max(self._back_off(), told or 0.0)
+    def after_no(self, retry_after: float | None, error: BandApiError) -> float:
+        """Return how long to wait after a no for now, at least *retry_after* seconds.
+
+        Raises *error* when that is above the cap, or when the time does not allow it.
+        """
+        wait = max(self._back_off(), retry_after or 0.0)
         too_long = wait > self._config.retry_after_cap_seconds
         if too_long or trio.current_time() + wait >= self._deadline:
             raise error

@@ -20,7 +20,7 @@ POLICY_VIOLATION: Final = 1008
 RESTARTING: Final[dict[int, tuple[float, float]]] = {1012: (1.0, 5.0), 1013: (30.0, 60.0)}
 """Close code → the shortest and the longest wait (platform docs, How a connection ends)."""
 CONFLICT: Final = 409
-TOLD_CAP_SECONDS: Final = 3600.0
+RETRY_AFTER_LIMIT_SECONDS: Final = 3600.0
 """A told wait beyond an hour is taken for a mistake of the server."""
 
 
@@ -34,7 +34,7 @@ class ConnectionEnd:
     """Of a refused upgrade."""
     code: int | None = None
     """Close code."""
-    told: float | None = None
+    retry_after: float | None = None
     """Seconds to wait, as told by the platform."""
     supersede: Supersede | None = None
     """A newer connection took over."""
@@ -70,7 +70,7 @@ class CheckKey:
 class Conflict:
     """The agent is connected elsewhere and was asked to be refused: wait, within a limit."""
 
-    told: float | None
+    retry_after: float | None
 
 
 Verdict = GiveUp | Wait | BackOff | CheckKey | Conflict
@@ -83,10 +83,10 @@ def judge(end: ConnectionEnd, where: str, *, first: bool) -> Verdict:
     if end.code == POLICY_VIOLATION:
         return GiveUp(BandPolicyError(f"{where} closed for a policy violation: {end.reason}"))
     if end.code in RESTARTING:
-        return Wait(max(end.told or 0.0, random.uniform(*RESTARTING[end.code])))
+        return Wait(max(end.retry_after or 0.0, random.uniform(*RESTARTING[end.code])))
     if end.status is not None:
         return _judge_status(end, end.status, where, first=first)
-    return BackOff() if end.told is None else _wait_as_told(end.told)
+    return BackOff() if end.retry_after is None else _wait_as_told(end.retry_after)
 
 
 def _judge_status(end: ConnectionEnd, status: int, where: str, *, first: bool) -> Verdict:
@@ -98,13 +98,13 @@ def _judge_status(end: ConnectionEnd, status: int, where: str, *, first: bool) -
     if status in (400, 404, 426) and first:
         return GiveUp(BandConfigError(f"{where} refused the connection: {end.reason}."))
     if status == CONFLICT and first:
-        return Conflict(end.told)
-    if status in (429, 503) and end.told is not None:
-        return _wait_as_told(end.told)
+        return Conflict(end.retry_after)
+    if status in (429, 503) and end.retry_after is not None:
+        return _wait_as_told(end.retry_after)
     return BackOff()
 
 
-def _wait_as_told(told: float) -> Wait:
+def _wait_as_told(retry_after: float) -> Wait:
     """Wait at least as told, and a little longer by chance: others were told the same."""
-    told = min(told, TOLD_CAP_SECONDS)
-    return Wait(told + random.uniform(0, 0.1 * told))
+    seconds = min(retry_after, RETRY_AFTER_LIMIT_SECONDS)
+    return Wait(seconds + random.uniform(0, 0.1 * seconds))

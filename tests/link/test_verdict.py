@@ -48,8 +48,10 @@ def test_c43_upgrade_answers(status: int, first: type, again: type) -> None:
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("status", [429, 503])
 def test_c43_a_told_wait_is_a_minimum_and_has_a_limit(status: int, first: bool) -> None:
-    for told, low, high in ((7.0, 7, 7.7), (1e9, 3600, 3960)):
-        verdict = judge(ConnectionEnd("busy", status=status, told=told), "ws://x", first=first)
+    for seconds, low, high in ((7.0, 7, 7.7), (1e9, 3600, 3960)):
+        verdict = judge(
+            ConnectionEnd("busy", status=status, retry_after=seconds), "ws://x", first=first
+        )
         assert isinstance(verdict, Wait)
         assert low <= verdict.seconds <= high
 
@@ -68,7 +70,7 @@ def test_ends_of_a_socket(first: bool) -> None:
     assert "spam" in str(policy.error)
     for code in (None, 1000, 1001, 1006, 1009, 1011, 4000):
         assert of(ConnectionEnd("closed", code=code)) == BackOff()
-    assert isinstance(of(ConnectionEnd("told", code=1000, told=9)), Wait)
+    assert isinstance(of(ConnectionEnd("told", code=1000, retry_after=9)), Wait)
     for code, low, high in ((1012, 1, 5), (1013, 30, 60)):
         verdict = of(ConnectionEnd("later", code=code))
         assert isinstance(verdict, Wait)

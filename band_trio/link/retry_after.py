@@ -11,16 +11,16 @@ from typing import Any
 from band_trio.protocol.rest import ErrorBody
 
 
-def told_wait(header: Callable[[str], str | None], body: Any) -> float | None:
+def read_retry_after(header: Callable[[str], str | None], body: Any) -> float | None:
     """Return the longest wait that an answer asks for, in seconds; None if it asks for none.
 
     *header* looks up a header by its lower-case name, *body* is the parsed JSON body.
     """
-    told = [
+    asked = [
         parse_retry_after(header("retry-after"), header("date")),
         _plausible(ErrorBody.read(body).retry_after),
     ]
-    known = [each for each in told if each is not None]
+    known = [each for each in asked if each is not None]
     if known:
         return max(known)
     return _until(header("x-ratelimit-reset"))

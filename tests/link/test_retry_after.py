@@ -7,7 +7,7 @@ from email.utils import formatdate
 
 import pytest
 
-from band_trio.link.told import parse_retry_after, told_wait
+from band_trio.link.retry_after import parse_retry_after, read_retry_after
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_dates_are_compared_with_the_clock_of_the_server() -> None:
 def test_the_longest_of_header_and_body(
     headers: dict[str, str], body: object, seconds: float | None
 ) -> None:
-    assert told_wait(headers.get, body) == seconds
+    assert read_retry_after(headers.get, body) == seconds
