@@ -12,8 +12,6 @@ from band_trio.endpoints import Endpoints
 from band_trio.link.rest import RestClient
 from band_trio.link.state import LinkHealth, LinkListener, LinkState
 from band_trio.link.supervisor import Supervisor
-from band_trio.link.topics import TopicChange, TopicTable
-from band_trio.protocol.events import agent_control
 from band_trio.trace import Tracer
 
 
@@ -33,14 +31,6 @@ class BandLink:
         listener: LinkListener,
     ) -> None:
         self._state = LinkState()
-        self._topics = TopicTable(
-            first=agent_control(credentials.agent_id),
-            parallel=config.join_parallel,
-            join_seconds=config.join_seconds,
-            leave_seconds=config.leave_seconds,
-            next_ref=self._state.next_ref,
-            report=_unheard,
-        )
         self._supervisor = Supervisor(
             credentials,
             endpoints.ws_url,
@@ -49,8 +39,8 @@ class BandLink:
             tracer,
             listener,
             self._state,
-            self._topics,
         )
+        self._topics = self._supervisor.topics
 
     def __repr__(self) -> str:
         return f"BandLink(connected={self.is_connected}, epoch={self.epoch})"
@@ -114,7 +104,3 @@ class BandLink:
             pending=self._topics.pending(),
             dropped_frames=self._state.dropped,
         )
-
-
-def _unheard(topic: str, change: TopicChange, reason: str) -> None:
-    """Hear of topics before there is a supervisor: there is nothing to hear yet."""

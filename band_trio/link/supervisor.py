@@ -26,6 +26,7 @@ from band_trio.link.state import LinkListener, LinkState
 from band_trio.link.topics import TopicChange, TopicTable
 from band_trio.link.verdict import CheckKey, Conflict, ConnectionEnd, GiveUp, Wait, judge
 from band_trio.logs import RepeatedLog
+from band_trio.protocol.events import agent_control
 from band_trio.trace import EpochBegan, EpochEnded, Joined, Tracer
 
 _log: Final = logging.getLogger(__name__)
@@ -47,7 +48,6 @@ class Supervisor:
         tracer: Tracer,
         listener: LinkListener,
         state: LinkState,
-        topics: TopicTable,
     ) -> None:
         self._credentials = credentials
         self._url = ws_url
@@ -57,7 +57,14 @@ class Supervisor:
         self._tracer = tracer
         self._listener = listener
         self._state = state
-        self._topics = topics
+        self.topics: Final = TopicTable(
+            first=agent_control(credentials.agent_id),
+            parallel=config.join_parallel,
+            join_seconds=config.join_seconds,
+            leave_seconds=config.leave_seconds,
+            next_ref=state.next_ref,
+            report=self._topic_changed,
+        )
         self._repeated = RepeatedLog(_log)
         self._started = False
         self._on_started: Callable[[], None] = lambda: None
@@ -65,7 +72,6 @@ class Supervisor:
         self._failures = 0
         self._conflict_until: float | None = None
         self._epoch: Epoch | None = None
-        topics.report = self._topic_changed
 
     async def serve(
         self,
@@ -110,7 +116,7 @@ class Supervisor:
                     socket,
                     self._config,
                     self._state,
-                    self._topics,
+                    self.topics,
                     self._listener,
                     self._repeated,
                 )
@@ -171,7 +177,7 @@ class Supervisor:
         if change is TopicChange.JOINED:
             self._tracer(Joined(topic, "ok"))
             self._listener.joined(topic)
-            if topic == self._topics.first and not self._started:
+            if topic == self.topics.first and not self._started:
                 self._started = True
                 self._on_started()
             return
@@ -181,7 +187,7 @@ class Supervisor:
         self._tracer(Joined(topic, text))
         self._repeated.warning("topic %s: %s; it is joined again", topic, text)
         self._listener.lost(topic, text)
-        if topic == self._topics.first and not self._started and self._epoch is not None:
+        if topic == self.topics.first and not self._started and self._epoch is not None:
             # Joining it is part of connecting: the first connection has failed.
             self._epoch.end(ConnectionEnd(f"the join of {topic} failed: {text}"))
 
