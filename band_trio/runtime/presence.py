@@ -77,7 +77,6 @@ class RoomPresence:
     _touched: list[set[str]] = attrs.field(factory=list, init=False)
     """Per listing that is being read: rooms that pushes spoke of meanwhile, which is newer."""
     _list_due: bool = attrs.field(default=False, init=False)
-    _closing: bool = attrs.field(default=False, init=False)
     _bell: Bell = attrs.field(factory=Bell, init=False)
     """Rung when a room comes or goes."""
     _list_bell: Bell = attrs.field(factory=Bell, init=False)
@@ -179,8 +178,7 @@ class RoomPresence:
         self._reconcile()
 
     def close(self) -> None:
-        """Admission closes: no new room, no new turn."""
-        self._closing = True
+        """Admission is closed, as `lifecycle.closing` says: tell the rooms, which start no new turn."""
         for membership in self._memberships.values():
             if membership.child is not None:
                 membership.child.close()
@@ -218,7 +216,7 @@ class RoomPresence:
         failures = 0
         while True:
             await self._list_bell.wait()
-            while self._list_due and not self._closing:
+            while self._list_due and not self._services.lifecycle.closing:
                 failed = await self._try_listing()
                 failures = failures + 1 if failed is not None else 0
                 if failed is not None:
@@ -286,7 +284,7 @@ class RoomPresence:
     def _reconcile(self) -> None:
         """Take arrivals in and start a child where one is missing."""
         arrivals, self._arrivals = self._arrivals, {}
-        if self._closing:
+        if self._services.lifecycle.closing:
             return
         for room_id, title in arrivals.items():
             if self._is_wanted(room_id, title):
@@ -340,8 +338,10 @@ class RoomPresence:
             self._bell.ring()
 
     async def _run_child(self, membership: Membership, generation: int) -> bool:
-        """Run a child once; tell whether it has ended for good, which a broken one has only if it
-        was cleaned up. This is where a room that breaks stops.
+        """Run one child.
+
+        True: its membership needs no further child. False: it broke before its clean-up, and is
+        started again.
         """
         room = ExecutionContext(membership.room_id, self._services, membership.control)
         only_cleans_up = self._is_over(membership, generation)
@@ -363,10 +363,10 @@ class RoomPresence:
                 raise
             if ends_program(exc):
                 self._services.lifecycle.fail(_program_end(exc))
-                return room.cleaned_up or only_cleans_up
-            _log.exception("room %s broke and is started again", membership.room_id)
-            names = ", ".join(type(leaf).__name__ for leaf in leaf_errors(exc))
-            self._services.problems.note(f"room {membership.room_id} broke: {names}")
+            else:
+                _log.exception("room %s broke and is started again", membership.room_id)
+                names = ", ".join(type(leaf).__name__ for leaf in leaf_errors(exc))
+                self._services.problems.note(f"room {membership.room_id} broke: {names}")
             membership.child = None
             return room.cleaned_up or only_cleans_up
         return True
