@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -27,6 +28,8 @@ from band_trio.tools.results import (
     tool_result_text,
 )
 from band_trio.types import AgentToolsProtocol, MessageType, ToolCallOutcome, ToolEventKey
+
+_log: Final = logging.getLogger(__name__)
 
 NARRATION_SECONDS: Final = 10.0
 """Longest time that telling the room about a call holds up the call itself."""
@@ -57,7 +60,7 @@ async def narrate_call(
     *args* are the model's, as an object or as JSON text. File contents are replaced by their
     size, credentials masked. Never raises except for a stop and cancellation.
     """
-    content = tool_call_content(name, args, call_id, secrets=_secrets(tools))
+    content = partial(tool_call_content, name, args, call_id, secrets=_secrets(tools))
     return await _narrate(tools, content, MessageType.TOOL_CALL, log_level)
 
 
@@ -75,17 +78,30 @@ async def narrate_result(
     *output* is its value (`ToolCallOutcome.value`); what is no text is shown as JSON, pictures
     as a placeholder. Never raises except for a stop and cancellation.
     """
-    content = tool_result_content(name, output, call_id, is_error=is_error, secrets=_secrets(tools))
+    content = partial(
+        tool_result_content, name, output, call_id, is_error=is_error, secrets=_secrets(tools)
+    )
     return await _narrate(tools, content, MessageType.TOOL_RESULT, log_level)
 
 
 async def _narrate(
-    tools: AgentToolsProtocol, content: str, message_type: MessageType, log_level: int
+    tools: AgentToolsProtocol,
+    content: Callable[[], str],
+    message_type: MessageType,
+    log_level: int,
 ) -> bool:
+    label = f"the {message_type} event"
+    try:
+        shown = content()
+    except Exception:  # noqa: BLE001 - values of the application: showing them must not fail a call
+        _log.exception("room %s: %s could not be written", tools.room_id, label)
+        await trio.lowlevel.checkpoint()
+        return False
     with trio.move_on_after(NARRATION_SECONDS):
         return await send_event_safe(
-            tools, content, message_type, log_label=f"the {message_type} event", log_level=log_level
+            tools, shown, message_type, log_label=label, log_level=log_level
         )
+    _log.log(log_level, "room %s: %s was given up: too slow", tools.room_id, label)
     return False
 
 

@@ -22,14 +22,19 @@ async def send_event_safe(
     log_label: str = "event",
     log_level: int = logging.WARNING,
 ) -> bool:
-    """Post an event if possible; tell whether it was posted. A stop comes out as usual."""
+    """Post an event if possible; tell whether it was posted.
+
+    Never raises except for a stop and cancellation.
+    """
     try:
         return await tools.send_event(content, message_type, metadata) is not None
     except RoomExecutionStoppedError:
         raise
     except BandError as exc:
         _log.log(log_level, "room %s: %s was not posted: %s", tools.room_id, log_label, exc)
-        return False
+    except Exception:  # noqa: BLE001 - a note about work must not fail the work
+        _log.exception("room %s: %s was not posted", tools.room_id, log_label)
+    return False
 
 
 async def relay_reply(

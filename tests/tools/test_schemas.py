@@ -99,7 +99,7 @@ def test_capabilities_are_members_or_texts_one_or_several(given: Any) -> None:
 
 
 def test_an_unknown_capability_is_refused() -> None:
-    with pytest.raises(BandConfigError, match="did you mean 'memory'"):
+    with pytest.raises(BandConfigError, match="Did you mean 'memory'"):
         FakeAgentTools().get_tool_schemas("openai", capabilities="memori")
 
 
