@@ -163,6 +163,27 @@ def without_controls(text: str) -> str:
     return _CONTROLS.sub("\ufffd", text)
 
 
+_TRACEBACK: Final = "Traceback (most recent call last)"
+
+
+def without_tracebacks(text: str) -> str:
+    """Return *text* without the stacks that it quotes; what was raised stays."""
+    if _TRACEBACK not in text:
+        return text
+    kept, inside = [], False
+    for line in text.splitlines():
+        before, found, _ = line.partition(_TRACEBACK)
+        if found:
+            inside, line = True, before.rstrip(" +|")
+        elif inside and line[:1] in ("", " ", "\t"):
+            continue
+        else:
+            inside = False
+        if line.strip():
+            kept.append(line)
+    return "\n".join(kept)
+
+
 def clip(text: str, limit: int, marker: str = " … ") -> str:
     """Cut *text* in the middle to at most *limit* characters, keeping head and tail.
 
@@ -227,7 +248,7 @@ def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) ->
     """
     text = "; ".join(_describe(leaf) for leaf in leaf_errors(error))
     # Masking a megabyte would stop the whole program for half a second.
-    text = clip(text, 2 * max(_WINDOW, limit))
+    text = without_tracebacks(clip(text, 2 * max(_WINDOW, limit)))
     text = redact_credentials(without_controls(without_surrogates(text)), secrets)
     return clip(text, limit) or type(error).__name__
 

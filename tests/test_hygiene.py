@@ -347,6 +347,28 @@ def test_g79_an_error_is_told_in_clean_words(error: BaseException, text: str) ->
     assert error_text(error, 1_000, [KEY]) == text
 
 
+def _failing() -> None:
+    try:
+        raise KeyError("first")
+    except KeyError as exc:
+        raise ValueError("no such thing") from exc
+
+
+def test_g79_an_error_that_quotes_a_traceback_is_told_without_it() -> None:
+    with pytest.raises(ValueError, match="no such thing") as caught:
+        _failing()
+    quoted = "".join(traceback.format_exception(caught.value))
+    text = error_text(RuntimeError(f"The tool failed:\n{quoted}\nTry again."), 1_000)
+
+    assert text.startswith("RuntimeError: The tool failed:\nKeyError: 'first'\n")
+    assert text.endswith("ValueError: no such thing\nTry again.")
+    assert "Traceback" not in text
+    assert "File " not in text
+    assert "_failing" not in text
+    one_line = RuntimeError("It failed: " + quoted.replace("\n", "\\n"))
+    assert error_text(one_line, 1_000) == "RuntimeError: It failed:"
+
+
 @pytest.mark.parametrize("limit", [1, 3, 10, 1_000])
 def test_g79_a_monstrous_error_is_capped_with_head_and_tail(limit: int) -> None:
     text = error_text(ValueError("start " + "x" * 1_000_000 + " end"), limit)
