@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
+from band_trio.hygiene import without_surrogates
 from band_trio.tools.narration import output_text
 from band_trio.tools.results import is_mcp_content_result
 
@@ -21,12 +24,25 @@ class Picture:
 
 
 def pictures_of(value: Any) -> tuple[str, list[Picture]]:
-    """Return the text of a result, and its pictures; the text has a placeholder for them."""
+    """Return the text of a result, and its pictures; the text has a placeholder for them.
+
+    What is no base64 is left out: providers refuse the whole request for it.
+    """
+    text = without_surrogates(output_text(value))
     if not is_mcp_content_result(value):
-        return output_text(value), []
-    pictures = [
-        Picture(str(block.get("mimeType") or "image/png"), str(block.get("data") or ""))
-        for block in value["content"]
-        if isinstance(block, Mapping) and block.get("type") == "image"
-    ]
-    return output_text(value), pictures
+        return text, []
+    blocks = [b for b in value["content"] if isinstance(b, Mapping) and b.get("type") == "image"]
+    read = [_picture(block) for block in blocks]
+    pictures = [each for each in read if each is not None]
+    if len(pictures) < len(blocks):
+        text += f"\n{len(blocks) - len(pictures)} of them cannot be read."
+    return text, pictures
+
+
+def _picture(block: Mapping[Any, Any]) -> Picture | None:
+    data = "".join(str(block.get("data") or "").split())
+    try:
+        readable = bool(base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        readable = False
+    return Picture(str(block.get("mimeType") or "image/png"), data) if readable else None
