@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, ClassVar, Final, Self, get_type_hints
+from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
 
 import attrs
 import yaml
@@ -43,6 +43,23 @@ def mapping(instance: object, attribute: attrs.Attribute[Any], value: Any) -> No
     """Validate a field for more options by name."""
     if not isinstance(value, dict):
         raise BandConfigError(f"{attribute.name} must be a mapping, not {value!r}.")
+
+
+def _text(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    # The value is not quoted: it may be a key.
+    if not isinstance(value, str):
+        raise BandConfigError(f"{attribute.name} must be text, not {type(value).__name__}.")
+
+
+def text(*, default: str) -> Any:
+    """Return a field for a text."""
+    return attrs.field(default=default, validator=_text)
+
+
+def optional_text(*, shown: bool = True) -> Any:
+    """Return a field for a text or None; its value is left out of `repr` unless it is *shown*."""
+    validator = attrs.validators.optional(_text)
+    return attrs.field(default=None, validator=validator, repr=shown)
 
 
 def switch(*, default: bool) -> Any:
@@ -102,7 +119,31 @@ class EnvAdapterConfig(BaseAdapterConfig):
             if text := os.environ.get(name):
                 is_text = types[field.name] in (str, str | None)
                 values[field.name] = text if is_text else _from_yaml(name, text)
-        return cls.from_mapping({**values, **overrides})
+        values |= overrides
+        for field in attrs.fields(cls):
+            if field.default is attrs.NOTHING and field.name not in values:
+                raise BandConfigError(
+                    f"{cls.__name__} needs the option {field.name!r}, "
+                    f"or the variable {cls.ENV_PREFIX}{field.name.upper()}."
+                )
+        return cls.from_mapping(values)
+
+
+B = TypeVar("B", bound=EnvAdapterConfig)
+
+
+def config_or_environment(config: B | None, kind: type[B], adapter: str) -> B:
+    """Return *config*, or where it is None the options of the environment.
+
+    Raises:
+        BandConfigError: *config* is not of the class *kind*, or the environment lacks an option.
+    """
+    if config is None:
+        return kind.from_environment()
+    if not isinstance(config, kind):
+        given = type(config).__name__
+        raise BandConfigError(f"{adapter}: config must be of class {kind.__name__}, not {given}.")
+    return config
 
 
 def _from_yaml(name: str, text: str) -> Any:
@@ -116,9 +157,9 @@ def _from_yaml(name: str, text: str) -> Any:
 class PromptConfig(EnvAdapterConfig):
     """Options of an adapter that gives a model its instructions."""
 
-    system_prompt: str | None = None
+    system_prompt: str | None = optional_text()
     """Replaces the whole prompt that is rendered otherwise."""
-    custom_section: str = ""
+    custom_section: str = text(default="")
     """The developer's own instructions, at the end of the rendered prompt."""
     include_base_instructions: bool = switch(default=True)
     """Whether the prompt explains how a room works."""
@@ -159,12 +200,12 @@ class ModelConfig(PromptConfig):
     """Most batches of tool calls in one turn."""
     max_history: int = attrs.field(default=200, validator=_count)
     """Most messages that are kept of a room and sent to the model; a long turn may exceed it."""
-    provider_key: str | None = attrs.field(default=None, repr=False)
+    provider_key: str | None = optional_text(shown=False)
     """The provider's key; None takes it from the provider's usual environment variable."""
-    base_url: str | None = None
+    base_url: str | None = optional_text()
     """Where the provider is; None for its own service."""
     max_retries: int = attrs.field(default=2, validator=_not_negative)
-    """How often the SDK repeats a request that failed in transport or in the server."""
+    """How often a request that failed in transport or in the server is repeated."""
     request_seconds: float = attrs.field(default=600.0, validator=_positive)
     """Longest request to the model, in seconds, where the SDK takes such a limit."""
 
