@@ -251,13 +251,14 @@ class SimpleAdapter(ABC, Generic[H]):
 
         Skipped when the turn is cancelled, so that it fits into a `finally`.
         """
-        if Emit.USAGE not in self.features.emit or usage.is_empty or tools.turn.closed:
+        if Emit.USAGE not in self.features.emit or tools.turn.closed:
             return
         if trio.current_effective_deadline() == -math.inf:
             return
-        content, metadata = usage_event(usage)
         try:
-            await tools.send_event(content, USAGE_EVENT_TYPE, metadata)
+            if not usage.is_empty:
+                content, metadata = usage_event(usage)
+                await tools.send_event(content, USAGE_EVENT_TYPE, metadata)
         except Exception as exc:  # noqa: BLE001 - bookkeeping must not fail a turn; a stop was told
             _log.warning("room %s: usage was not posted: %s", tools.room_id, exc)
 

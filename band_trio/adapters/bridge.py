@@ -18,14 +18,20 @@ from band_trio.adapters.asyncio_host import (
 )
 from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.bridged import BridgedTurn
-from band_trio.adapters.options import CLOSE_SECONDS, PromptConfig
+from band_trio.adapters.options import (
+    CLOSE_SECONDS,
+    PromptConfig,
+    config_or_environment,
+    text,
+)
 from band_trio.converters.transcript import TranscriptConverter
 from band_trio.errors import (
+    API_ERROR_CHARS,
     BandConfigError,
     InputNotAccepted,
     RoomExecutionStoppedError,
 )
-from band_trio.hygiene import leaf_errors
+from band_trio.hygiene import error_text, leaf_errors
 from band_trio.tools.custom_shape import CustomToolDef
 from band_trio.tools.failures import generic_provider_failure
 from band_trio.tools.relay import relay_reply
@@ -63,7 +69,7 @@ class AsyncioAdapterConfig(PromptConfig):
 
     ENV_PREFIX: ClassVar[str] = "BAND_ASYNCIO_"
 
-    provider: str = "asyncio"
+    provider: str = text(default="asyncio")
     """Who is named when the room is told about a failure; the framework's name."""
     cancel_seconds: float = attrs.field(default=GRACE_SECONDS, validator=_seconds)
     """How long the framework may clean up when a turn is cancelled, before it is abandoned."""
@@ -106,7 +112,8 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
         """Take the parts; custom tools run in trio, for the framework's own use its way.
 
         Raises:
-            BandConfigError: there is neither a handler nor a `handle`.
+            BandConfigError: there is neither a handler nor a `handle`, or *config* is none for this
+                adapter. Without *config* the options are those of the environment.
         """
         if handler is None and type(self).handle is AsyncioAdapter.handle:
             raise BandConfigError(f"{type(self).__name__} needs a handler.")
@@ -117,7 +124,7 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
             tool_timeout=tool_timeout,
             **features,
         )
-        self.config = config or AsyncioAdapterConfig()
+        self.config = config_or_environment(config, AsyncioAdapterConfig, type(self).__name__)
         self._handler = handler
         self._lifespan = lifespan
         self._host: AsyncioHost | None = None
@@ -199,25 +206,35 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
             tools=tools,
             emit=self.features.emit,
         )
+        last: str | None = None
         try:
-            text = await call.run(_handle, self.handle, turn, grace=self.config.cancel_seconds)
+            last = await call.run(_handle, self.handle, turn, grace=self.config.cancel_seconds)
         except Exception as exc:
-            await self._report(exc, tools)  # noqa: ASYNC120 - a cancellation decides the turn
-            raise
+            if not await self._settled(exc, tools):  # noqa: ASYNC120 - a cancellation decides
+                raise
         finally:
             await self.emit_usage(tools, turn.usage)  # noqa: ASYNC102 - skipped when cancelled
-        if self.config.relay_final_text and text and msg.sender_type != SYNTHETIC_SENDER_TYPE:
-            await relay_reply(tools, text, [msg.sender_id])
+        if self.config.relay_final_text and last and msg.sender_type != SYNTHETIC_SENDER_TYPE:
+            await relay_reply(tools, last, [msg.sender_id])
 
-    async def _report(self, exc: Exception, tools: AgentToolsProtocol) -> None:
-        """Tell the room of a failure: a fixed text and the class of *exc*."""
+    async def _settled(self, exc: Exception, tools: AgentToolsProtocol) -> bool:
+        """Tell the room of a failure: a fixed text and the class of *exc*.
+
+        True where the turn has replied: nothing is told then, and the turn has not failed. It
+        would be run again, and answer twice.
+        """
         if any(
             isinstance(e, InputNotAccepted | RoomExecutionStoppedError) for e in leaf_errors(exc)
         ):
-            return  # no failures: the runtime knows what to do about them
+            return False  # no failures: the runtime knows what to do about them
         provider = self.config.provider
+        if tools.turn.replied:
+            told = error_text(exc, API_ERROR_CHARS)  # the only place that tells of it
+            _log.warning("room %s: %s failed after the reply: %s", tools.room_id, provider, told)
+            return True
         _log.warning("room %s: %s failed: %s", tools.room_id, provider, type(exc).__name__)
         await tools.send_failure(generic_provider_failure(provider, exc))
+        return False
 
 
 # --------------------------------------------------------------------------- on asyncio
@@ -230,4 +247,9 @@ async def _hold(lifespan: Lifespan, opened: Callable[[Any], Awaitable[None]]) ->
 
 async def _handle(handle: Handler[H], turn: BridgedTurn[H]) -> str | None:
     turn.enter()
-    return await handle(turn)
+    last = await handle(turn)
+    if last is not None and not isinstance(last, str):
+        raise TypeError(
+            f"The handler of an AsyncioAdapter must return text or None, not {type(last).__name__}."
+        )
+    return last

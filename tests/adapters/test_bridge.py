@@ -358,9 +358,10 @@ async def test_a_cancelled_turn_ends_its_task_and_its_tools() -> None:
 async def test_a_framework_that_goes_on_after_its_turn_is_refused() -> None:
     errors: list[str] = []
     left: list[asyncio.Task[None]] = []
+    over = asyncio.Event()
 
     async def later(turn: Turn) -> None:
-        await asyncio.sleep(0.01)
+        await over.wait()
         for attempt in (say(turn, "late"), turn.settle()):
             try:
                 await attempt
@@ -371,9 +372,13 @@ async def test_a_framework_that_goes_on_after_its_turn_is_refused() -> None:
         left.append(asyncio.create_task(later(turn)))
         await turn.tool("band_no_reply")()
 
+    async def go_on() -> None:
+        over.set()
+        await asyncio.wait(left)
+
     async with bench(handler) as room:
         assert (await room.turn()).record == "processed"
-        await room.host.call(asyncio.wait, left)
+        await room.host.call(go_on)
     assert errors == ["refused", "refused"]
     assert room.tools.chat == []
 
