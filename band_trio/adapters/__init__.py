@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from band_trio.adapters.asyncio_host import AsyncioHost, HostCall, open_asyncio_host
     from band_trio.adapters.bridge import AsyncioAdapter, AsyncioAdapterConfig
     from band_trio.adapters.bridged import BridgedTool, BridgedTurn, current_turn
-    from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
+    from band_trio.adapters.loop import ModelLoopAdapter
     from band_trio.adapters.model import ModelAdapter, ModelAdapterConfig
     from band_trio.adapters.openai import OpenAIAdapter, OpenAIConfig
     from band_trio.adapters.options import (
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         EnvAdapterConfig,
         ModelConfig,
     )
+    from band_trio.adapters.replies import ModelReply, ToolRequest
 
 __all__ = [
     "AnthropicAdapter",
@@ -71,10 +72,10 @@ _LATER: Final = {
     "ModelAdapterConfig": "model",
     "ModelConfig": "options",
     "ModelLoopAdapter": "loop",
-    "ModelReply": "loop",
+    "ModelReply": "replies",
     "OpenAIAdapter": "openai",
     "OpenAIConfig": "openai",
-    "ToolRequest": "loop",
+    "ToolRequest": "replies",
 }
 """Name → module of this package that is loaded when the name is asked for."""
 

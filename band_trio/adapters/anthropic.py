@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack, cast
 
 import attrs
 
 from band_trio.adapters.clients import ClientAdapter
-from band_trio.adapters.loop import ModelReply, ToolRequest
-from band_trio.adapters.options import ModelConfig, load_extra, mapping, switch
+from band_trio.adapters.options import (
+    ModelConfig,
+    config_or_environment,
+    load_extra,
+    mapping,
+    switch,
+)
 from band_trio.adapters.pictures import pictures_of
+from band_trio.adapters.replies import ModelReply, ToolRequest
 from band_trio.converters.anthropic import (
     AnthropicHistoryConverter,
     AnthropicMessage,
@@ -19,7 +25,6 @@ from band_trio.converters.anthropic import (
     result_block,
     text_block,
 )
-from band_trio.converters.exchanges import tool_name
 from band_trio.errors import BandConfigError
 from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from anthropic.types import Message
 
 KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 @attrs.frozen(kw_only=True)
@@ -57,10 +63,12 @@ class AnthropicAdapter(ClientAdapter[AnthropicMessage, AnthropicConfig, "AsyncAn
     ```
 
     The client is opened once, in `serve`, and closed there; a *client* that is handed in stays
-    open.
+    open. Without *config* the options are those of the environment, `BAND_ANTHROPIC_MODEL` and so
+    on.
 
     Raises:
         ImportError: the extra `anthropic` is not installed.
+        BandConfigError: *config* is none for this adapter, or the environment names no model.
     """
 
     PROVIDER: ClassVar[str] = "anthropic"
@@ -68,7 +76,7 @@ class AnthropicAdapter(ClientAdapter[AnthropicMessage, AnthropicConfig, "AsyncAn
 
     def __init__(
         self,
-        config: AnthropicConfig,
+        config: AnthropicConfig | None = None,
         *,
         client: AsyncAnthropic | None = None,
         history_converter: HistoryConverter[list[AnthropicMessage]] | None = None,
@@ -78,7 +86,7 @@ class AnthropicAdapter(ClientAdapter[AnthropicMessage, AnthropicConfig, "AsyncAn
     ) -> None:
         load_extra("anthropic", "anthropic", "AnthropicAdapter")
         super().__init__(
-            config,
+            config_or_environment(config, AnthropicConfig, "AnthropicAdapter"),
             history_converter or AnthropicHistoryConverter(),
             client=client,
             additional_tools=additional_tools,
@@ -142,6 +150,23 @@ class AnthropicAdapter(ClientAdapter[AnthropicMessage, AnthropicConfig, "AsyncAn
         ]
         add_blocks(messages, "user", results)
 
+    def call_ids(self, message: AnthropicMessage) -> Iterable[str]:
+        """Return the ids of the blocks that ask for tools."""
+        content = message["content"]
+        blocks = content if isinstance(content, list) else ()
+        return [block["id"] for block in blocks if block["type"] == "tool_use"]
+
+    def with_calls(
+        self, message: AnthropicMessage, calls: Sequence[ToolRequest]
+    ) -> AnthropicMessage:
+        """Return *message* with a block for each of *calls*, where its own were."""
+        uses = iter(
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": call.args}
+            for call in calls
+        )
+        blocks = [next(uses) if b["type"] == "tool_use" else b for b in message["content"]]
+        return {**message, "content": blocks}
+
     def as_first(self, message: AnthropicMessage) -> AnthropicMessage | None:
         """Return a user's message without the results of calls before it."""
         if message["role"] != "user":
@@ -168,23 +193,17 @@ def _read(answer: Message) -> ModelReply[AnthropicMessage]:
     text = "\n\n".join(block["text"] for block in blocks if block["type"] == "text")
     if answer.stop_reason == "refusal":
         return ModelReply(None, text, usage=usage, refused=True)
-    kept = [_kept(block) for block in blocks if block["type"] != "text" or block["text"].strip()]
+    kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+    while kept and kept[-1]["type"] in _THINKING:
+        kept.pop()  # the API refuses a message that ends with them
     calls = tuple(
         ToolRequest(block["id"], block["name"], block["input"])
-        for block in blocks
+        for block in kept
         if block["type"] == "tool_use"
     )
     message: AnthropicMessage | None = {"role": "assistant", "content": kept} if kept else None
-    return ModelReply(message, text, calls, usage)
-
-
-def _kept(block: Block) -> Block:
-    """Return a block as it is sent back."""
-    if block["type"] != "tool_use":
-        return block
-    given = block["input"]
-    kept = given if isinstance(given, dict) else {"arguments": given}
-    return {"type": "tool_use", "id": block["id"], "name": tool_name(block["name"]), "input": kept}
+    cut = answer.stop_reason in ("max_tokens", "model_context_window_exceeded")
+    return ModelReply(message, text, calls, usage, cut=cut)
 
 
 def _content(value: Any) -> str | list[Block]:

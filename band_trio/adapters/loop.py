@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, TypeVar, Unpack
 
 import attrs
-import trio
 
 from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.options import ModelConfig
+from band_trio.adapters.replies import (
+    NO_USAGE,
+    ModelReply,
+    ToolRequest,
+    clean_calls,
+    sendable,
+)
+from band_trio.adapters.talk import Talk, from_place, is_refusal, start_of
 from band_trio.converters.exchanges import INTERRUPTED_TOOL_TEXT
-from band_trio.errors import InputNotAccepted, ProviderRunError
-from band_trio.hygiene import has_visible, redact_credentials, without_surrogates
+from band_trio.errors import API_ERROR_CHARS, InputNotAccepted, ProviderRunError
+from band_trio.hygiene import (
+    error_text,
+    redact_credentials,
+    without_surrogates,
+    without_surrogates_deep,
+)
 from band_trio.prompts import system_updates
 from band_trio.tools.custom import CustomToolDef
 from band_trio.tools.definitions import BandTool
@@ -42,48 +54,35 @@ _log: Final = logging.getLogger(__name__)
 M = TypeVar("M")
 C = TypeVar("C", bound=ModelConfig)
 
-NO_USAGE: Final = TurnUsage()
-EMPTY_ANSWER: Final = "empty_answer"
-REFUSED: Final = "refused"
 TOO_MANY_ROUNDS: Final = "max_tool_rounds"
 TOO_MANY_ROUNDS_TEXT: Final = (
     "The agent kept calling tools over this message without coming to an end, and was stopped."
 )
-_INTERRUPTED: Final = ToolCallOutcome(
-    INTERRUPTED_TOOL_TEXT, ok=False, error_message=INTERRUPTED_TOOL_TEXT
+
+
+def _without_result(text: str) -> ToolCallOutcome:
+    return ToolCallOutcome(text, ok=False, error_message=text)
+
+
+_INTERRUPTED: Final = _without_result(INTERRUPTED_TOOL_TEXT)
+_ONE_TOO_MANY: Final = _without_result(
+    "Error: this call was not run; there were too many rounds of calls."
 )
-
-
-@attrs.frozen
-class ToolRequest:
-    """A call that a model asks for."""
-
-    id: str
-    name: str
-    args: Any
-    """An object, or the model's own text where that is none."""
-
-
-@attrs.frozen
-class ModelReply(Generic[M]):
-    """What a model answered, read."""
-
-    message: M | None
-    """The answer as it is sent back in the next request; None where nothing is to be kept."""
-    text: str
-    calls: tuple[ToolRequest, ...] = ()
-    usage: TurnUsage = NO_USAGE
-    refused: bool = False
-    """The model, or a filter in front of it, declined to answer."""
+_CUT: Final = _without_result(
+    "Error: this call was not run; the answer was cut by the limit of tokens. Be shorter."
+)
 
 
 class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
     """Base of the adapters for models; *M* is a message of the API, *C* the class of options.
 
-    The messages of a room are kept under its id. Of a turn that was cancelled, what it came to is
-    kept, so that the next one knows what was said and done; calls without a result are told to be
-    interrupted. A turn that failed leaves nothing: what made it fail may be in its messages. A
-    turn that is run once more begins where its first run began.
+    The messages of a room are kept under its id. Of a turn that was cancelled or failed, what it
+    came to is kept, so that the next one knows what was said and done; calls without a result are
+    told to be interrupted. A turn whose request was refused (400, 413, 422) leaves nothing: what
+    is wrong may be in its messages. A turn that is run once more begins where its first run began.
+
+    A refused request is asked again without the older half of what is older than the turn, until
+    it is accepted or nothing older is left: it may have been too long.
 
     Lists grow by new messages; a message that is in a list is never changed.
     """
@@ -136,6 +135,17 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         """Append exactly one result for each call, in order."""
 
     @abstractmethod
+    def call_ids(self, message: M) -> Iterable[str]:
+        """Return the ids of the calls that *message* asks for."""
+
+    @abstractmethod
+    def with_calls(self, message: M, calls: Sequence[ToolRequest]) -> M:
+        """Return a model's *message* with *calls*, which can be sent back, in place of its own.
+
+        They are as many as its own, in order; each has an object for arguments.
+        """
+
+    @abstractmethod
     def as_first(self, message: M) -> M | None:
         """Return *message* as the first of a list, without results; None if it cannot be."""
 
@@ -167,19 +177,9 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         return room.before if room.message_id == msg.id else room.messages
 
     def _trimmed(self, messages: list[M]) -> list[M]:
-        """Return the newest messages, at most `max_history`, beginning with a user's text.
-
-        Where the last turn alone is longer, all of it stays: it is never cut in two.
-        """
-        surplus = len(messages) - self.config.max_history
-        if surplus <= 0:
-            return messages
-        places = [*range(surplus, len(messages)), *range(surplus - 1, 0, -1)]
-        for place in places:
-            first = self.as_first(messages[place])
-            if first is not None:
-                return [first, *messages[place + 1 :]]
-        return messages
+        """Return the newest messages, at most `max_history`, beginning with a user's text."""
+        start = start_of(messages, self.config.max_history, self.as_first)
+        return from_place(messages, start, self.as_first)
 
     # ----------------------------------------------------------------- a turn
 
@@ -195,78 +195,128 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         room_id: str,
     ) -> None:
         """Let the model handle *msg*, with the tools of the room."""
+        updates = [system_updates(each) for each in (participants_msg, contacts_msg) if each]
         before = history if is_session_bootstrap else self._begun(msg)
-        messages = list(before)
-        for update in (participants_msg, contacts_msg):
-            if update:
-                self.add_user_text(messages, without_surrogates(system_updates(update)))
-        self.add_user_text(messages, without_surrogates(msg.format_for_llm()))
-        messages = self._trimmed(messages)
-        spent = _Spent()
-        kept = before
+        work = _Work(self._talk(before, [*updates, msg.format_for_llm()]))
         try:
-            text = await self._loop(messages, tools, spent)
+            text = await self._loop(work, tools)
             if self.config.relay_final_text and msg.sender_type != SYNTHETIC_SENDER_TYPE:
                 await relay_reply(tools, text, [msg.sender_id])
-            kept = messages
-        except trio.Cancelled:
-            kept = messages
-            raise
         finally:
-            self._rooms[room_id] = _Room(self._trimmed(kept), before, msg.id)
-            await self.emit_usage(tools, spent.usage)  # noqa: ASYNC102 - not where it is cancelled
+            talk = work.talk
+            kept = talk.messages if work.keep else talk.before
+            self._rooms[room_id] = _Room(self._trimmed(kept), talk.before, msg.id)
+            await self.emit_usage(tools, work.usage)  # noqa: ASYNC102 - not where it is cancelled
 
-    async def _loop(self, messages: list[M], tools: AgentToolsProtocol, spent: _Spent) -> str:
+    def _talk(self, before: list[M], texts: list[str]) -> Talk[M]:
+        """Return the messages that a turn begins with: *before*, and the user's *texts*."""
+        messages, own = list(before), list[M]()
+        for text in map(without_surrogates, texts):
+            self.add_user_text(messages, text)
+            self.add_user_text(own, text)
+        talk = Talk(before, messages, own[0], len(messages) - 1)
+        return talk.cut(start_of(messages, self.config.max_history, self.as_first), self.as_first)
+
+    async def _loop(self, work: _Work[M], tools: AgentToolsProtocol) -> str:
         """Ask until the model asks for no more tools; return its last text."""
         system = self.config.prompt_for(
             self.agent_name, self.agent_description, self.features, is_hub_room=tools.is_hub_room
         )
+        system = without_surrogates(system)
         offered = tools.get_tool_schemas(self.TOOL_FORMAT)
-        for _ in range(self.config.max_tool_rounds + 1):
-            reply = await self._reply(system, messages, offered, tools, spent)
+        while (reply := await self._reply(system, offered, work, tools)) is not None:
             if not reply.calls:
-                return reply.text
-            if spent.rounds == self.config.max_tool_rounds:
+                return reply.final_text
+            if work.rounds == self.config.max_tool_rounds:
+                self._add(work, reply.calls, len(reply.calls) * [_ONE_TOO_MANY])
+                rounds = ProviderRunError(TOO_MANY_ROUNDS, f"{work.rounds} rounds of tool calls")
+                failure = AgentFailure(self.PROVIDER, TOO_MANY_ROUNDS_TEXT, code=TOO_MANY_ROUNDS)
+                await self._failed(rounds, failure, tools)
                 break
-            spent.rounds += 1
-            outcomes: list[ToolCallOutcome] = []
-            try:
-                for call in reply.calls:
-                    outcomes.append(await self._run(call, tools))
-            finally:
-                missing = len(reply.calls) - len(outcomes)
-                self.add_results(messages, reply.calls, outcomes + missing * [_INTERRUPTED])
+            work.rounds += 1
+            outcomes = await self._run_all(reply, work, tools)
             if _declined(reply.calls, outcomes):
-                return ""
-        await tools.send_failure(
-            AgentFailure(self.PROVIDER, TOO_MANY_ROUNDS_TEXT, code=TOO_MANY_ROUNDS)
-        )
-        raise ProviderRunError(TOO_MANY_ROUNDS, f"{spent.rounds} rounds of tool calls")
+                break
+        return ""
 
     async def _reply(
         self,
         system: str,
-        messages: list[M],
         offered: list[dict[str, Any]],
+        work: _Work[M],
         tools: AgentToolsProtocol,
-        spent: _Spent,
-    ) -> ModelReply[M]:
-        """Ask once, and keep the answer. Failures of the provider are told to the room."""
+    ) -> ModelReply[M] | None:
+        """Ask once, and keep the answer; None where that failed after the turn has replied."""
         try:
-            reply = await self.ask(system, messages, offered)
-            spent.usage += reply.usage
-            _check(reply, tools)
+            reply = await self._accepted(system, offered, work, tools)
+            work.usage += reply.usage
+            if not tools.turn.complete:  # else nothing needs to follow
+                reply.check()
+            return self._kept(reply, work.talk.messages)
         except InputNotAccepted:
+            work.keep = False
             raise
         except Exception as exc:  # noqa: BLE001 - whatever it is, the room is told and it goes on
             error = exc
-        else:
-            if reply.message is not None:
-                messages.append(reply.message)
+        work.keep = not is_refusal(error)
+        failure = generic_provider_failure(self.PROVIDER, error)
+        await self._failed(self._presentable(error), failure, tools)
+        return None
+
+    async def _accepted(
+        self,
+        system: str,
+        offered: list[dict[str, Any]],
+        work: _Work[M],
+        tools: AgentToolsProtocol,
+    ) -> ModelReply[M]:
+        """Send a request, with less and less of what is older than the turn if it is refused.
+
+        What was left out of the request that is accepted stays out.
+        """
+        talk = work.talk
+        while True:
+            try:
+                reply = await self.ask(system, talk.messages, offered)
+            except Exception as exc:
+                shorter = talk.halved(self.as_first) if is_refusal(exc) else None
+                if shorter is None:
+                    raise
+                talk = shorter
+                continue
+            if talk is not work.talk:
+                _log.warning(
+                    "room %s: %s has refused the request, and took it without the oldest messages",
+                    tools.room_id,
+                    self.PROVIDER,
+                )
+                work.talk = talk
             return reply
-        _log.warning("room %s: %s failed: %s", tools.room_id, self.PROVIDER, type(error).__name__)
-        await tools.send_failure(generic_provider_failure(self.PROVIDER, error))
-        raise self._presentable(error)
+
+    def _kept(self, reply: ModelReply[M], messages: list[M]) -> ModelReply[M]:
+        """Append an answer to *messages*; return it with calls as they are run."""
+        used = (call_id for message in messages for call_id in self.call_ids(message))
+        calls = clean_calls(reply.calls, used) if reply.calls else ()
+        if reply.message is not None:
+            message = without_surrogates_deep(reply.message)
+            messages.append(self.with_calls(message, [sendable(call) for call in calls]))
+        return attrs.evolve(reply, text=without_surrogates(reply.text), calls=calls)
+
+    async def _failed(
+        self, error: Exception, failure: AgentFailure, tools: AgentToolsProtocol
+    ) -> None:
+        """Tell the room of a failure and raise *error*; after a reply there is none to tell of.
+
+        The room has its answer then: a failed turn would be run again and answer twice.
+        """
+        room, provider = tools.room_id, self.PROVIDER
+        if tools.turn.replied:
+            told = error_text(error, API_ERROR_CHARS, self.secrets)  # the only place that tells it
+            _log.warning("room %s: %s failed after the reply: %s", room, provider, told)
+            return
+        _log.warning("room %s: %s failed: %s", room, provider, type(error).__name__)
+        await tools.send_failure(failure)
+        raise error
 
     def _presentable(self, exc: Exception) -> Exception:
         """Return *exc*, or an error without the provider's key where its text quotes that.
@@ -277,6 +327,29 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         if redact_credentials(text, secrets) == redact_credentials(text):
             return exc
         return ProviderRunError(type(exc).__name__, redact_credentials(text, secrets))
+
+    async def _run_all(
+        self, reply: ModelReply[M], work: _Work[M], tools: AgentToolsProtocol
+    ) -> list[ToolCallOutcome]:
+        """Run the calls of an answer in order, and keep exactly one result for each."""
+        outcomes: list[ToolCallOutcome] = []
+        try:
+            for call in reply.calls:
+                half = reply.cut and call is reply.calls[-1]
+                outcomes.append(_CUT if half else await self._run(call, tools))
+        finally:
+            missing = len(reply.calls) - len(outcomes)
+            self._add(work, reply.calls, outcomes + missing * [_INTERRUPTED])
+        return outcomes
+
+    def _add(
+        self, work: _Work[M], calls: Sequence[ToolRequest], outcomes: Sequence[ToolCallOutcome]
+    ) -> None:
+        self.add_results(
+            work.talk.messages,
+            [sendable(call) for call in calls],
+            [attrs.evolve(each, value=without_surrogates_deep(each.value)) for each in outcomes],
+        )
 
     async def _run(self, call: ToolRequest, tools: AgentToolsProtocol) -> ToolCallOutcome:
         """Run one tool, with events around it where they are wanted."""
@@ -296,25 +369,14 @@ class _Room(Generic[M]):
 
 
 @attrs.define(eq=False)
-class _Spent:
-    """What a turn has used up, also where it fails."""
+class _Work(Generic[M]):
+    """How far a turn has come, also where it fails."""
 
+    talk: Talk[M]
     usage: TurnUsage = NO_USAGE
     rounds: int = 0
-
-
-def _check(reply: ModelReply[Any], tools: AgentToolsProtocol) -> None:
-    """Refuse an answer that is none, unless the turn is complete: then nothing needs to follow.
-
-    Raises:
-        ProviderRunError: the model refused, or said nothing.
-    """
-    if tools.turn.complete:
-        return
-    if reply.refused:
-        raise ProviderRunError(REFUSED, None)
-    if not reply.calls and not has_visible(reply.text):
-        raise ProviderRunError(EMPTY_ANSWER, None)
+    keep: bool = True
+    """Whether what the turn adds is kept."""
 
 
 def _declined(calls: Sequence[ToolRequest], outcomes: Sequence[ToolCallOutcome]) -> bool:

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
 
 import attrs
 import trio
 
-from band_trio.adapters.loop import ModelLoopAdapter, ModelReply, ToolRequest
-from band_trio.adapters.options import CLOSE_SECONDS, ModelConfig, load_extra, mapping
+from band_trio.adapters.loop import ModelLoopAdapter
+from band_trio.adapters.options import (
+    CLOSE_SECONDS,
+    ModelConfig,
+    config_or_environment,
+    load_extra,
+    mapping,
+)
 from band_trio.adapters.pictures import pictures_of
-from band_trio.converters.exchanges import tool_name
+from band_trio.adapters.repeats import repeated
+from band_trio.adapters.replies import ModelReply, ToolRequest
 from band_trio.converters.pydantic_ai import (
     PydanticAIHistoryConverter,
     add_request,
     result_part,
 )
 from band_trio.errors import BandConfigError
+from band_trio.hygiene import without_surrogates_deep
 from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (
     FeatureKwargs,
@@ -28,7 +39,7 @@ from band_trio.types import (
 )
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
@@ -37,8 +48,7 @@ if TYPE_CHECKING:
 class ModelAdapterConfig(ModelConfig):
     """Options of the `ModelAdapter`; see `ModelConfig` for the common ones.
 
-    `model` is `provider:name`, for example `anthropic:claude-sonnet-4-5`. `max_retries` counts
-    where the SDK of the provider has such an option, as those of OpenAI and Anthropic do.
+    `model` is `provider:name`, for example `anthropic:claude-sonnet-4-5`.
     """
 
     ENV_PREFIX: ClassVar[str] = "BAND_MODEL_"
@@ -51,14 +61,19 @@ class ModelAdapter(ModelLoopAdapter["ModelMessage", ModelAdapterConfig]):
     """An agent on any provider of pydantic-ai.
 
     ```python
-    adapter = ModelAdapter(ModelAdapterConfig(model="openai:gpt-5.2"))
+    adapter = ModelAdapter(ModelAdapterConfig(model="openai-chat:gpt-5.2"))
     ```
 
+    The name is one of pydantic-ai's: `openai-chat:` is the API of chat completions, which many
+    servers speak, `openai:` OpenAI's newer one of responses.
+
     *model* takes a ready model object instead of the name in *config*. Its client is opened and
-    closed in `serve`.
+    closed in `serve`. Without both, the options are those of the environment, `BAND_MODEL_MODEL`
+    and so on.
 
     Raises:
         ImportError: the extra `pydantic-ai` is not installed.
+        BandConfigError: *config* is none for this adapter, or the environment names no model.
     """
 
     PROVIDER: ClassVar[str] = "pydantic-ai"
@@ -75,12 +90,10 @@ class ModelAdapter(ModelLoopAdapter["ModelMessage", ModelAdapterConfig]):
         **features: Unpack[FeatureKwargs],
     ) -> None:
         load_extra("pydantic_ai.direct", "pydantic-ai", "ModelAdapter")
-        if config is None:
-            if model is None:
-                raise BandConfigError("ModelAdapter needs a config that names a model, or a model.")
+        if config is None and model is not None:
             config = ModelAdapterConfig(model=model.model_name)
         super().__init__(
-            config,
+            config_or_environment(config, ModelAdapterConfig, "ModelAdapter"),
             history_converter or PydanticAIHistoryConverter(),
             additional_tools=additional_tools,
             tool_timeout=tool_timeout,
@@ -155,14 +168,17 @@ class ModelAdapter(ModelLoopAdapter["ModelMessage", ModelAdapterConfig]):
             "timeout": self.config.request_seconds,
             **cast("ModelSettings", self.config.settings),
         }
-        answer = await model_request(
+        request = partial(
+            model_request,
             self._model,
             sent,
             model_settings=settings,
             model_request_parameters=_parameters(tools),
             instrument=False,
         )
-        return _read(answer)
+        # SDKs with such an option repeat by themselves; a given model has what its maker gave it.
+        own = hasattr(getattr(self._model, "client", None), "max_retries")
+        return _read(await repeated(request, 0 if own else self.config.max_retries))
 
     def add_user_text(self, messages: list[ModelMessage], text: str) -> None:
         """Append *text*, to the last request where that is the newest message."""
@@ -178,9 +194,31 @@ class ModelAdapter(ModelLoopAdapter["ModelMessage", ModelAdapterConfig]):
     ) -> None:
         """Append one request with a result for each call."""
         for call, outcome in zip(calls, outcomes, strict=True):
-            name = tool_name(call.name)
             content = _content(outcome.value)
-            add_request(messages, result_part(call.id, name, content, is_error=not outcome.ok))
+            part = result_part(call.id, call.name, content, is_error=not outcome.ok)
+            add_request(messages, part)
+
+    def call_ids(self, message: ModelMessage) -> Iterable[str]:
+        """Return the ids of the parts that ask for tools."""
+        from pydantic_ai.messages import ToolCallPart
+
+        return [part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)]
+
+    def with_calls(self, message: ModelMessage, calls: Sequence[ToolRequest]) -> ModelMessage:
+        """Return a response with a part for each of *calls*, where its own were."""
+        from pydantic_ai.messages import ModelResponse, ToolCallPart
+
+        if not isinstance(message, ModelResponse):
+            return message
+        own = iter(calls)
+        parts: list[ModelResponsePart] = []
+        for part in message.parts:
+            values = _values(part)
+            if isinstance(part, ToolCallPart):
+                call = next(own)
+                values |= {"tool_name": call.name, "args": call.args, "tool_call_id": call.id}
+            parts.append(replace(part, **values))
+        return replace(message, parts=parts)
 
     def as_first(self, message: ModelMessage) -> ModelMessage | None:
         """Return a request without the results of calls before it."""
@@ -210,7 +248,7 @@ def _parameters(tools: list[dict[str, Any]]) -> ModelRequestParameters:
 
 
 def _read(answer: ModelResponse) -> ModelReply[ModelMessage]:
-    from pydantic_ai.messages import TextPart, ToolCallPart
+    from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
 
     usage = TurnUsage.from_object(
         answer.usage,
@@ -222,13 +260,23 @@ def _read(answer: ModelResponse) -> ModelReply[ModelMessage]:
     text = "\n\n".join(part.content for part in answer.parts if isinstance(part, TextPart))
     if answer.finish_reason == "content_filter":
         return ModelReply(None, text, usage=usage, refused=True)
+    parts = [p for p in answer.parts if not isinstance(p, TextPart) or p.content.strip()]
+    while parts and isinstance(parts[-1], ThinkingPart):
+        parts.pop()  # some APIs refuse a message that ends with them
     calls = tuple(
-        ToolRequest(part.tool_call_id, part.tool_name, part.args if part.args is not None else {})
-        for part in answer.parts
+        ToolRequest(part.tool_call_id, part.tool_name, part.args)
+        for part in parts
         if isinstance(part, ToolCallPart)
     )
-    said = bool(calls or text.strip())
-    return ModelReply(answer if said else None, text, calls, usage)
+    kept = replace(answer, parts=parts) if calls or text.strip() else None
+    return ModelReply(kept, text, calls, usage, cut=answer.finish_reason == "length")
+
+
+def _values(part: ModelResponsePart) -> dict[str, Any]:
+    """Return the fields of *part* by name, without lone surrogates."""
+    values = {each.name: getattr(part, each.name) for each in fields(part) if each.init}
+    clean: dict[str, Any] = without_surrogates_deep(values)
+    return clean
 
 
 def _content(value: Any) -> Any:
@@ -236,8 +284,6 @@ def _content(value: Any) -> Any:
     text, pictures = pictures_of(value)
     if not pictures:
         return text
-    import base64
-
     from pydantic_ai.messages import BinaryContent
 
     images = [BinaryContent(base64.b64decode(p.data), media_type=p.media_type) for p in pictures]

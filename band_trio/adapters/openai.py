@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack, cast
 
 import attrs
 
 from band_trio.adapters.clients import ClientAdapter
-from band_trio.adapters.loop import ModelReply, ToolRequest
-from band_trio.adapters.options import ModelConfig, load_extra, mapping
+from band_trio.adapters.options import ModelConfig, config_or_environment, load_extra, mapping, text
 from band_trio.adapters.pictures import Picture, pictures_of
+from band_trio.adapters.replies import ModelReply, ToolRequest
 from band_trio.converters.exchanges import Result, tool_name
 from band_trio.converters.openai import OpenAIHistoryConverter, OpenAIMessage, tool_message
 from band_trio.converters.plain import joined
 from band_trio.errors import BandConfigError, ProviderRunError
 from band_trio.texts import SYSTEM_UPDATE_PREFIX
 from band_trio.tools.custom import CustomToolDef
-from band_trio.tools.results import tool_result_text
 from band_trio.types import (
     FeatureKwargs,
     HistoryConverter,
@@ -42,7 +41,7 @@ class OpenAIConfig(ModelConfig):
 
     ENV_PREFIX: ClassVar[str] = "BAND_OPENAI_"
 
-    token_option: str = "max_completion_tokens"
+    token_option: str = text(default="max_completion_tokens")
     """The name of the limit of tokens in a request; older servers know only `max_tokens`."""
     extra_body: dict[str, Any] = attrs.field(factory=dict, validator=mapping)
     """More fields of each request, such as `temperature`."""
@@ -57,10 +56,11 @@ class OpenAIAdapter(ClientAdapter[OpenAIMessage, OpenAIConfig, "AsyncOpenAI"]):
     ```
 
     The client is opened once, in `serve`, and closed there; a *client* that is handed in stays
-    open.
+    open. Without *config* the options are those of the environment, `BAND_OPENAI_MODEL` and so on.
 
     Raises:
         ImportError: the extra `openai` is not installed.
+        BandConfigError: *config* is none for this adapter, or the environment names no model.
     """
 
     PROVIDER: ClassVar[str] = "openai"
@@ -68,7 +68,7 @@ class OpenAIAdapter(ClientAdapter[OpenAIMessage, OpenAIConfig, "AsyncOpenAI"]):
 
     def __init__(
         self,
-        config: OpenAIConfig,
+        config: OpenAIConfig | None = None,
         *,
         client: AsyncOpenAI | None = None,
         history_converter: HistoryConverter[list[OpenAIMessage]] | None = None,
@@ -78,7 +78,7 @@ class OpenAIAdapter(ClientAdapter[OpenAIMessage, OpenAIConfig, "AsyncOpenAI"]):
     ) -> None:
         load_extra("openai", "openai", "OpenAIAdapter")
         super().__init__(
-            config,
+            config_or_environment(config, OpenAIConfig, "OpenAIAdapter"),
             history_converter or OpenAIHistoryConverter(),
             client=client,
             additional_tools=additional_tools,
@@ -121,9 +121,7 @@ class OpenAIAdapter(ClientAdapter[OpenAIMessage, OpenAIConfig, "AsyncOpenAI"]):
         choices = getattr(completion, "choices", None)
         if not choices or choices[0].message is None:
             raise ProviderRunError(NO_CHOICES, None)
-        used = {call["id"] for each in messages for call in each.get("tool_calls") or ()}
-        filtered = choices[0].finish_reason == "content_filter"
-        return _read(choices[0].message, used, completion, filtered=filtered)
+        return _read(completion, choices[0].message, choices[0].finish_reason)
 
     def add_user_text(self, messages: list[OpenAIMessage], text: str) -> None:
         """Append *text*, to the last message where that is the user's."""
@@ -145,8 +143,8 @@ class OpenAIAdapter(ClientAdapter[OpenAIMessage, OpenAIConfig, "AsyncOpenAI"]):
         """Append a `tool` message for each call, and pictures after them: there they may stand."""
         shown: list[dict[str, Any]] = []
         for call, outcome in zip(calls, outcomes, strict=True):
-            text, pictures = pictures_of(outcome.value)
-            messages.append(tool_message(call.id, Result(text, is_error=not outcome.ok)))
+            shown_as, pictures = pictures_of(outcome.value)
+            messages.append(tool_message(call.id, Result(shown_as, is_error=not outcome.ok)))
             if pictures:
                 title = f"{SYSTEM_UPDATE_PREFIX}Pictures from {tool_name(call.name)}:"
                 shown.append({"type": "text", "text": title})
@@ -154,52 +152,48 @@ class OpenAIAdapter(ClientAdapter[OpenAIMessage, OpenAIConfig, "AsyncOpenAI"]):
         if shown:
             messages.append({"role": "user", "content": shown})
 
+    def call_ids(self, message: OpenAIMessage) -> Iterable[str]:
+        """Return the ids in `tool_calls`."""
+        return [call["id"] for call in message.get("tool_calls") or ()]
+
+    def with_calls(self, message: OpenAIMessage, calls: Sequence[ToolRequest]) -> OpenAIMessage:
+        """Return *message* with *calls* as its `tool_calls`."""
+        if not calls:
+            return message
+        return {**message, "tool_calls": [_kept(call) for call in calls]}
+
     def as_first(self, message: OpenAIMessage) -> OpenAIMessage | None:
         """Return a user's message."""
         return message if message["role"] == "user" else None
 
 
 def _read(
-    message: ChatCompletionMessage, used: set[str], completion: ChatCompletion, *, filtered: bool
+    completion: ChatCompletion, message: ChatCompletionMessage, reason: str | None
 ) -> ModelReply[OpenAIMessage]:
     usage = _usage(completion)
-    if filtered or message.refusal:
+    if reason == "content_filter" or message.refusal:
         return ModelReply(None, message.refusal or "", usage=usage, refused=True)
-    text = message.content or ""
-    calls: list[ToolRequest] = []
-    for call in message.tool_calls or ():
-        function: Any = getattr(call, "function", None)
-        if function is not None:
-            call_id = _unique(call.id, used)
-            calls.append(ToolRequest(call_id, function.name or "", function.arguments or "{}"))
-    if not calls and not text.strip():
-        return ModelReply(None, "", usage=usage)
-    kept: OpenAIMessage = {"role": "assistant", "content": text or None}
-    if calls:
-        kept["tool_calls"] = [_kept(call) for call in calls]
-    return ModelReply(kept, text, tuple(calls), usage)
+    said = _joined(message.content)
+    functions = [(each.id, getattr(each, "function", None)) for each in message.tool_calls or ()]
+    calls = tuple(ToolRequest(i, f.name or "", f.arguments) for i, f in functions if f is not None)
+    kept: OpenAIMessage = {"role": "assistant", "content": said or None}
+    return ModelReply(
+        kept if calls or said.strip() else None, said, calls, usage, cut=reason == "length"
+    )
 
 
-def _unique(call_id: str | None, used: set[str]) -> str:
-    """Return the server's id, or a new one where it is missing or was used before."""
-    unique, number = call_id or "call", 1
-    while unique in used:
-        number += 1
-        unique = f"{call_id or 'call'}_{number}"
-    used.add(unique)
-    return unique
+def _joined(content: Any) -> str:
+    """Return the text of an answer, which some servers give in parts."""
+    if not isinstance(content, list):
+        return content or ""
+    texts = [part["text"] for part in content if part.get("type") == "text"]
+    return "".join(texts)
 
 
 def _kept(call: ToolRequest) -> dict[str, Any]:
-    """Return a call as it is sent back: its arguments must be an object by then."""
-    arguments = call.args
-    try:
-        parsed = json.loads(arguments)
-    except (ValueError, RecursionError):
-        parsed = arguments
-    if not isinstance(parsed, Mapping):
-        arguments = json.dumps({"arguments": tool_result_text(parsed)})
-    function = {"name": tool_name(call.name), "arguments": arguments}
+    """Return a call as it is sent back."""
+    arguments = json.dumps(call.args, ensure_ascii=False)
+    function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
 
 

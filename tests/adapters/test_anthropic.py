@@ -9,7 +9,7 @@ import pytest
 from anthropic import AsyncAnthropic
 
 from band_trio.adapters.anthropic import AnthropicAdapter, AnthropicConfig
-from band_trio.adapters.loop import ToolRequest
+from band_trio.adapters.replies import ToolRequest
 from band_trio.testing.scripted_anthropic import open_scripted_anthropic
 from band_trio.testing.scripted_model import RawTurn, ScriptedModel, TextTurn
 from band_trio.types import ToolCallOutcome, TurnUsage

@@ -15,8 +15,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from band_trio.adapters.loop import ToolRequest
 from band_trio.adapters.model import ModelAdapter, ModelAdapterConfig
+from band_trio.adapters.replies import ToolRequest
 from band_trio.errors import BandConfigError
 from band_trio.testing import make_message, run_turn
 from band_trio.types import ToolCallOutcome

@@ -102,7 +102,7 @@ def test_pictures_follow_the_results() -> None:
 
 
 def _request(call_id: str) -> Any:
-    from band_trio.adapters.loop import ToolRequest
+    from band_trio.adapters.replies import ToolRequest
 
     return ToolRequest(call_id, "band_read_room_file", "{}")
 
