@@ -15,6 +15,7 @@ from band_trio.config import AgentConfig, ContactEventConfig, ContactStrategy, S
 from band_trio.credentials import Credentials, load_agent_config
 from band_trio.endpoints import resolve_endpoints
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError
+from band_trio.logs import thinned_lines
 from band_trio.nurseries import hide_nursery
 from band_trio.preprocessing import DefaultPreprocessor
 from band_trio.runtime.health import Health
@@ -131,7 +132,8 @@ class Agent:
             )
         runtime = self._runtime = PlatformRuntime(self._settings)
         try:
-            report = await runtime.serve(lambda: task_status.started(self))
+            with thinned_lines(trio.current_time):
+                report = await runtime.serve(lambda: task_status.started(self))
         except trio.Cancelled:
             _raise_errors(runtime.lifecycle.errors)  # a cancellation does not hide what came first
             raise

@@ -1,13 +1,18 @@
-"""Log lines that may repeat: the first three, then one per minute with a count."""
+"""Log lines that may repeat: the first three, then one per minute with a count.
+
+Counted per run of an agent, so that no agent of a program hides the lines of another. Knows
+nothing of trio: the run brings its clock along.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 import attrs
-import trio
 
 FIRST: Final = 3
 """Lines that are written as they come."""
@@ -26,13 +31,33 @@ class _Line:
 
 
 @attrs.define(eq=False)
+class _Run:
+    now: Callable[[], float]
+    # One entry per message template of the code, hence few.
+    lines: dict[tuple[str, str], _Line] = attrs.field(factory=dict)
+
+
+_run: Final[ContextVar[_Run | None]] = ContextVar("band_trio_repeated_lines", default=None)
+
+
+@contextmanager
+def thinned_lines(now: Callable[[], float]) -> Generator[None]:
+    """Thin out the lines of every `RepeatedLog` in this block, and in the tasks it starts.
+
+    *now* is the clock, in seconds.
+    """
+    token = _run.set(_Run(now))
+    try:
+        yield
+    finally:
+        _run.reset(token)
+
+
+@attrs.frozen(eq=False)
 class RepeatedLog:
-    """Writes lines to a logger, and thins out each one that repeats. Use it inside trio."""
+    """Writes lines to a logger, and thins out each one that repeats within `thinned_lines`."""
 
     logger: logging.Logger
-    now: Callable[[], float] = trio.current_time
-    # One entry per message template of the code, hence few.
-    _lines: dict[str, _Line] = attrs.field(factory=dict, init=False)
 
     def warning(self, template: str, *args: object) -> None:
         """Log at WARNING, thinned out per *template*."""
@@ -40,10 +65,15 @@ class RepeatedLog:
 
     def log(self, level: int, template: str, *args: object) -> None:
         """Log at *level*, thinned out per *template*; the arguments do not count."""
-        now = self.now()
-        line = self._lines.get(template)
+        run = _run.get()
+        if run is None:
+            self.logger.log(level, template, *args)
+            return
+        now = run.now()
+        key = (self.logger.name, template)
+        line = run.lines.get(key)
         if line is None or now - line.last_seen > FORGET_SECONDS:
-            line = self._lines[template] = _Line()
+            line = run.lines[key] = _Line()
         line.last_seen = now
         if line.written >= FIRST and now - line.last_written < EVERY_SECONDS:
             line.left_out += 1

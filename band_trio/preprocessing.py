@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from band_trio.logs import RepeatedLog
 from band_trio.protocol.rest import ChatMessage
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.conversation import to_platform_message
 from band_trio.types import AgentInput, HistoryProvider, RoomContext
 
-_log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 
 class DefaultPreprocessor:
@@ -31,7 +32,7 @@ class DefaultPreprocessor:
         if bootstrap:
             raw = await ctx.load_history(event)
             if raw is None:
-                _log.warning("room %s: the turn runs without its history", ctx.room_id)
+                _repeated.warning("room %s: the turn runs without its history", ctx.room_id)
                 bootstrap = False
             else:
                 history = HistoryProvider(raw)

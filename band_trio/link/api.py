@@ -35,7 +35,7 @@ from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import ErrorBody
 
-_log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 USER_AGENT: Final = "band-trio"
 POOL_SECONDS: Final = 5.0
@@ -126,7 +126,6 @@ class Api:
         self._extensions = {
             "timeout": {"connect": connect, "pool": POOL_SECONDS, "read": None, "write": None}
         }
-        self._repeated = RepeatedLog(_log)
         self._connections = Connections(_opener(rest_url, config))
 
     def __repr__(self) -> str:
@@ -222,7 +221,7 @@ class Api:
             try:
                 body = codec.loads(content)
             except RemoteProtocolError:
-                self._repeated.warning("odd body in the answer %d to %s", status, what)
+                _repeated.warning("odd body in the answer %d to %s", status, what)
         wait = read_retry_after(response.headers.get, body) if status >= 300 else None
         return Answer(status, body, wait)
 

@@ -37,7 +37,7 @@ from band_trio.protocol.phoenix import (
     parse_frame,
 )
 
-_log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 OUTBOX_FRAMES: Final = 256
 QUIET_SECONDS: Final = 0.1
@@ -58,14 +58,12 @@ class Epoch:
         state: LinkState,
         topics: TopicTable,
         listener: LinkListener,
-        repeated: RepeatedLog,
     ) -> None:
         self._socket = socket
         self._config = config
         self._state = state
         self._topics = topics
         self._listener = listener
-        self._repeated = repeated
         # Full: the join, the leave or the heartbeat waits; the watchdog ends that.
         self._outbox, self._inbox = trio.open_memory_channel[Frame](OUTBOX_FRAMES)
         self._beats: set[str] = set()
@@ -185,7 +183,7 @@ class Epoch:
             frame = parse_frame(data)
         except RemoteProtocolError as exc:
             self._state.dropped += 1
-            self._repeated.warning("dropped a frame: %s", exc)
+            _repeated.warning("dropped a frame: %s", exc)
             return
         if frame.topic == SOCKET_TOPIC:
             self._take_reply(frame)
@@ -206,7 +204,7 @@ class Epoch:
             event = parse_event(frame.topic, frame.event, frame.payload)
         except RemoteProtocolError as exc:
             self._state.dropped += 1
-            self._repeated.warning("dropped an event: %s", exc)
+            _repeated.warning("dropped an event: %s", exc)
             return
         if isinstance(event, Supersede) and event.retryable:
             self._retryable = event  # the platform closes the connection next

@@ -12,11 +12,12 @@ import attrs
 from band_trio.errors import BandApiError
 from band_trio.hygiene import without_surrogates_deep
 from band_trio.link.api import Answer, Api
+from band_trio.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import API, ErrorBody, Page
 from band_trio.protocol.structure import structure
 
-_log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 UNREADABLE: Final = "unreadable_answer"
 """Our code for a success without the data that was asked for."""
@@ -92,10 +93,10 @@ def read_written(answer: Answer, kind: type[T]) -> T | None:
     try:
         written = structure(answer.data, kind)
     except RemoteProtocolError as exc:
-        _log.warning("a write succeeded with an odd answer (%d): %s", answer.status, exc)
+        _repeated.warning("a write succeeded with an odd answer (%d): %s", answer.status, exc)
         return None
     if getattr(written, "id", "none is expected") is None:
-        _log.warning("a write succeeded with an odd answer (%d): no id", answer.status)
+        _repeated.warning("a write succeeded with an odd answer (%d): no id", answer.status)
     return written
 
 

@@ -30,6 +30,7 @@ from band_trio.protocol.events import agent_control
 from band_trio.trace import EpochBegan, EpochEnded, Joined, Tracer
 
 _log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(_log)
 
 REASON_CHARS: Final = 300
 """Characters of the server's own words in a reason."""
@@ -65,7 +66,6 @@ class Supervisor:
             next_ref=state.next_ref,
             report=self._topic_changed,
         )
-        self._repeated = RepeatedLog(_log)
         self._started = False
         self._on_started: Callable[[], None] = lambda: None
         self._last_end: ConnectionEnd | None = None
@@ -118,7 +118,6 @@ class Supervisor:
                     self._state,
                     self.topics,
                     self._listener,
-                    self._repeated,
                 )
                 end = await self._serve(self._epoch)
         except UpgradeRefused as exc:
@@ -185,7 +184,7 @@ class Supervisor:
         if change is TopicChange.REJECTED:
             text = f"rejected: {self._clean(reason)}"
         self._tracer(Joined(topic, text))
-        self._repeated.warning("topic %s: %s; it is joined again", topic, text)
+        _repeated.warning("topic %s: %s; it is joined again", topic, text)
         self._listener.lost(topic, text)
         if topic == self.topics.first and not self._started and self._epoch is not None:
             # Joining it is part of connecting: the first connection has failed.
@@ -242,7 +241,7 @@ class Supervisor:
         if not self._started and self._last_end is None:
             _log.warning("cannot connect to %s yet, trying on: %s", self._where, end.reason)
         elif self._started:
-            self._repeated.warning(
+            _repeated.warning(
                 "the connection to %s is down, connecting again: %s", self._where, end.reason
             )
 

@@ -14,10 +14,11 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 
 from band_trio.hygiene import without_surrogates
+from band_trio.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.structure import structure
 
-_log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 API: Final = "/api/v1/agent"
 MESSAGE_BYTES: Final = 524_288
@@ -275,7 +276,7 @@ def readable_rows(rows: Sequence[Any], kind: type[T]) -> list[T]:
         try:
             readable.append(structure(row, kind))
         except RemoteProtocolError as exc:
-            _log.warning("dropped a row of a list: %s", exc)
+            _repeated.warning("dropped a row of a list: %s", exc)
     return readable
 
 

@@ -14,9 +14,10 @@ import attrs
 import cattrs
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
+from band_trio.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
 
-_log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 T = TypeVar("T")
 
@@ -135,7 +136,7 @@ def _optional(converter: cattrs.Converter, owner: str, field: attrs.Attribute[An
             try:
                 return read(value, kind)
             except Exception as exc:  # noqa: BLE001 - the boundary: a bad optional field is dropped
-                _log.warning("dropped %s.%s: %s", owner, field.name, type(exc).__name__)
+                _repeated.warning(f"dropped {owner}.{field.name}: %s", type(exc).__name__)
         return fallback()
 
     return hook

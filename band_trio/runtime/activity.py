@@ -18,10 +18,11 @@ from band_trio.bell import Bell
 from band_trio.config import SessionConfig
 from band_trio.errors import BandError
 from band_trio.link.rest import RestClient
+from band_trio.logs import RepeatedLog
 from band_trio.runtime.control import RoomControl
 from band_trio.trace import ActivityReported, Tracer
 
-_log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 
 @attrs.define(eq=False)
@@ -107,4 +108,6 @@ class WorkingIndicator:
     def _log_failure(self, what: str) -> None:
         if not self._failing:
             self._failing = True
-            _log.warning("working reports of room %s fail (%s); work goes on", self._room_id, what)
+            _repeated.warning(
+                "working reports of room %s fail (%s); work goes on", self._room_id, what
+            )

@@ -14,6 +14,7 @@ import trio
 
 from band_trio.backoff import half_jitter
 from band_trio.errors import BandError
+from band_trio.logs import RepeatedLog
 from band_trio.protocol.rest import ChatMessage, Page
 from band_trio.runtime.history import HistoryWalk
 from band_trio.runtime.lifecycle import MARKS
@@ -25,7 +26,7 @@ from band_trio.tools.conversation import build_participants_message, format_hist
 from band_trio.tools.ledger import Ledger
 from band_trio.trace import Read
 
-_log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 ROSTER_TRIES: Final = 2
 HISTORY_TRIES: Final = 3
@@ -60,7 +61,9 @@ class Briefing:
                     await trio.sleep(half_jitter(attempt - 1, RETRY_SECONDS, RETRY_SECONDS))
                 if await self._read_roster():
                     return
-        _log.warning("room %s: the roster could not be read; the last one is used", self._room_id)
+        _repeated.warning(
+            "room %s: the roster could not be read; the last one is used", self._room_id
+        )
 
     async def _read_roster(self) -> bool:
         self.roster.begin_load()
@@ -68,7 +71,9 @@ class Briefing:
         try:
             people = await self._services.rest.list_participants(self._room_id)
         except BandError as exc:
-            _log.info("room %s: reading the roster failed: %s", self._room_id, exc)
+            _repeated.log(
+                logging.INFO, "room %s: reading the roster failed: %s", self._room_id, exc
+            )
         finally:
             if people is None:
                 self.roster.fail_load()
@@ -151,7 +156,7 @@ class Briefing:
         with trio.move_on_after(session.history_seconds):
             rows = await self._try_walk(self._walk, trigger)
         if rows is None:
-            _log.warning(
+            _repeated.warning(
                 "room %s: the history could not be read; the turn runs without", self._room_id
             )
             return None
@@ -166,7 +171,9 @@ class Briefing:
             try:
                 return await walk.before(trigger, self._read_page)
             except BandError as exc:
-                _log.info("room %s: reading the history failed: %s", self._room_id, exc)
+                _repeated.log(
+                    logging.INFO, "room %s: reading the history failed: %s", self._room_id, exc
+                )
         return None
 
     async def _read_page(self, cursor: str | None) -> Page[ChatMessage]:

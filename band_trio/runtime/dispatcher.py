@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 
+from band_trio.logs import RepeatedLog
 from band_trio.protocol import events
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import ChatMessage
@@ -20,6 +21,7 @@ from band_trio.runtime.outbox import Outbox
 from band_trio.runtime.presence import RoomPresence
 
 _log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(_log)
 
 
 @attrs.frozen(eq=False)
@@ -64,7 +66,7 @@ class Dispatcher:
             parsed = events.parse_event(topic, event, payload)
         except RemoteProtocolError as exc:
             self._note_dropped()
-            _log.warning("dropped an event on %s: %s", topic, exc)
+            _repeated.warning("dropped an event on %s: %s", topic, exc)
             return
         subject = events.split_topic(topic)[1]
         match parsed:
@@ -88,7 +90,7 @@ class Dispatcher:
         elif control.scope == "agent":
             self._presence.control_all(control.mode, control.correlation_id)
         else:
-            _log.warning("ignored a control for a room that names no room")
+            _repeated.warning("ignored a control for a room that names no room")
 
     def _participant(
         self, room_id: str, event: events.ParticipantAdded | events.ParticipantRemoved

@@ -16,6 +16,7 @@ import trio
 
 from band_trio.backoff import half_jitter
 from band_trio.errors import BandApiError, BandError
+from band_trio.logs import RepeatedLog
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.backlog import Backlog
 from band_trio.runtime.control import RoomControl
@@ -24,6 +25,7 @@ from band_trio.runtime.services import RoomServices
 from band_trio.trace import Read
 
 _log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(_log)
 
 T = TypeVar("T")
 
@@ -173,8 +175,12 @@ class Drain:
                 self._services.check_key()
             elif error.status in (403, 404):
                 self._services.relist()
-        _log.info(
-            "room %s: reading its list failed, next try in %.1f s: %s", self._room_id, wait, error
+        _repeated.log(
+            logging.INFO,
+            "room %s: reading its list failed, next try in %.1f s: %s",
+            self._room_id,
+            wait,
+            error,
         )
         epoch, due = self._services.current_epoch(), trio.current_time() + wait
         while self._free() and epoch == self._services.current_epoch():

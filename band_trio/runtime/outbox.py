@@ -26,12 +26,14 @@ from band_trio.errors import (
 from band_trio.link.api import Answer
 from band_trio.link.rest import RestClient
 from band_trio.link.tries import NotSentError
+from band_trio.logs import RepeatedLog
 from band_trio.runtime.lifecycle import MARKS, Lifecycle
 from band_trio.runtime.mark import MarkResult, mark_result
 from band_trio.runtime.record import Fate, Record, Report
 from band_trio.trace import Marked, Posted, Tracer
 
 _log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(_log)
 
 
 @attrs.define(eq=False)
@@ -183,7 +185,7 @@ class Outbox:
         if result.final:
             self._close(entry, result)
         elif entry.tries in (1, 5) or entry.tries % 50 == 0:
-            _log.warning(
+            _repeated.warning(
                 "mark %s of message %s in room %s is not confirmed (%s, try %d); it is kept",
                 record.trace_word, record.message_id, record.room_id, why, entry.tries,
             )  # fmt: skip

@@ -18,6 +18,7 @@ from band_trio.bell import Bell
 from band_trio.config import RoomFilter
 from band_trio.errors import BandApiError, BandError
 from band_trio.hygiene import leaf_errors
+from band_trio.logs import RepeatedLog
 from band_trio.nurseries import is_cancellation
 from band_trio.protocol.events import Mode, chat_room, room_participants
 from band_trio.runtime.control import RoomControl, UnservedControls
@@ -29,6 +30,7 @@ from band_trio.runtime.services import RoomServices
 from band_trio.trace import RoomServed
 
 _log: Final = logging.getLogger(__name__)
+_repeated: Final = RepeatedLog(_log)
 
 LIST_BASE: Final = 0.5
 LIST_CAP: Final = 30.0
@@ -233,7 +235,7 @@ class RoomPresence:
 
     async def _back_off(self, error: BandError, failures: int) -> None:
         """Wait before the next try: as long as told, else until a new connection at the latest."""
-        _log.warning("listing the rooms failed, it is tried again: %s", error)
+        _repeated.warning("listing the rooms failed, it is tried again: %s", error)
         told = error.retry_after if isinstance(error, BandApiError) else None
         if isinstance(error, BandApiError) and error.status == 401:
             self._services.check_key()

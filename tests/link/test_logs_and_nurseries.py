@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio.logs import RepeatedLog
+from band_trio.logs import RepeatedLog, thinned_lines
 from band_trio.nurseries import hide_nursery, is_cancellation
 
 
@@ -16,12 +16,17 @@ async def test_a_repeated_line_is_written_three_times_then_once_a_minute(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = RepeatedLog(logging.getLogger("band_trio.test"))
-    for n in range(200):
-        log.warning("line %d", n)
-        await trio.sleep(1)
-    log.warning("another %s", "line")
+    with thinned_lines(trio.current_time):
+        for n in range(200):
+            log.warning("line %d", n)
+            await trio.sleep(1)
+        log.warning("another %s", "line")
+        lines = [message for message in caplog.messages if message.startswith("line")]
+        assert caplog.messages[-1] == "another line"
+        await trio.sleep(601)
+        log.warning("line %d", 999)
+        assert caplog.messages[-1] == "line 999"
 
-    lines = [message for message in caplog.messages if message.startswith("line")]
     assert lines == [
         "line 0",
         "line 1",
@@ -30,10 +35,27 @@ async def test_a_repeated_line_is_written_three_times_then_once_a_minute(
         "line 122 (and 59 more like it)",
         "line 182 (and 59 more like it)",
     ]
-    assert caplog.messages[-1] == "another line"
-    await trio.sleep(601)
-    log.warning("line %d", 999)
-    assert caplog.messages[-1] == "line 999"
+
+
+async def test_one_run_hides_no_line_of_another_and_outside_none_is_left_out(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = RepeatedLog(logging.getLogger("band_trio.test"))
+
+    async def run() -> None:
+        with thinned_lines(trio.current_time):
+            for _ in range(10):
+                await trio.lowlevel.checkpoint()
+                log.warning("a line")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        nursery.start_soon(run)
+    assert len(caplog.messages) == 2 * 3
+    caplog.clear()
+    for _ in range(10):
+        log.warning("a line")
+    assert len(caplog.messages) == 10
 
 
 async def fail(error: BaseException) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -125,6 +126,51 @@ async def test_g78_a_thousand_bad_frames_between_two_messages(
         assert agent.health().epoch == 1
         lines = [r for r in caplog.records if "dropped" in r.getMessage()]
         assert len(lines) <= 5, "repeated lines are counted, not written"
+
+
+NOISE: dict[str, Bad] = {
+    "an invalid event": on_room("message_created", {"id": 5}),
+    "a bad field": on_room(
+        "message_created",
+        {"id": "x", "content": "x", "message_type": "text", "inserted_at": "never"}
+        | {"sender_id": "s", "sender_type": "User"},
+    ),
+    "a control of no room": lambda room, joined: json.dumps(
+        [None, None, "agent_control:{me}", "agent.control"]
+        + [{"mode": "stop", "scope": "room", "agent_id": "a", "correlation_id": "c"}]
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NOISE)
+async def test_g78_what_repeats_in_the_log_is_counted(
+    kind: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stage() as here, here.running():
+        room = await ready(here)
+        session = here.band.session(here.account)
+        assert session is not None
+        frame = NOISE[kind](room, session.joined[f"chat_room:{room}"] or "")
+        caplog.clear()
+        for _ in range(200):
+            here.band.send_raw(here.account, frame.replace("{me}", here.account.id))
+            await trio.sleep(0.1)
+        lines = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+        assert len(lines) == 3, lines
+
+
+async def test_g33_a_roster_that_many_rooms_cannot_read_is_a_few_lines(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def decline(call: Call) -> None:
+        await call.tools.no_reply("nothing to say")
+
+    async with stage(decline) as here, here.running():
+        rooms = [await here.room() for _ in range(20)]
+        here.band.faults.refuse(500, route="participants", times=None)
+        await here.settled(*[await here.say(room, "M") for room in rooms])
+        lines = [m for m in caplog.messages if "the roster could not be read" in m]
+        assert len(lines) == 3
 
 
 # ------------------------------------------------------------------ nothing to wait for
