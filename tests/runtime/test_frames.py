@@ -136,8 +136,10 @@ NOISE: dict[str, Bad] = {
         | {"sender_id": "s", "sender_type": "User"},
     ),
     "a control of no room": lambda room, joined: json.dumps(
-        [None, None, "agent_control:{me}", "agent.control"]
-        + [{"mode": "stop", "scope": "room", "agent_id": "a", "correlation_id": "c"}]
+        [
+            *(None, None, "agent_control:{me}", "agent.control"),
+            {"mode": "stop", "scope": "room", "agent_id": "a", "correlation_id": "c"},
+        ]
     ),
 }
 
