@@ -10,7 +10,7 @@ import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import count
-from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, Union
+from typing import Annotated, Any, Final, Generic, Literal, ParamSpec, TypeVar, Union
 
 import attrs
 
@@ -80,7 +80,11 @@ class BridgedTool:
         return await self._run(self.name, arguments, call_id)
 
     def as_function(self) -> Callable[..., Coroutine[Any, Any, str]]:
-        """Return the tool as a plain async function with name, docstring and annotations."""
+        """Return the tool as a plain async function with name, docstring and annotations.
+
+        Frameworks that build on pydantic show a model the schema of `parameters` and pass what it
+        sends unchecked: the tool itself repairs and checks it, as in every other adapter.
+        """
 
         async def function(**arguments: Any) -> str:
             return await self(**arguments)
@@ -91,7 +95,7 @@ class BridgedTool:
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                annotation=_annotation(schema),
+                annotation=Annotated[_annotation(schema), Unchecked(dict(schema))],
                 default=inspect.Parameter.empty if name in required else schema.get("default"),
             )
             for name, schema in properties.items()
@@ -102,6 +106,22 @@ class BridgedTool:
         function.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": str}
         function.__signature__ = signature  # type: ignore[attr-defined]
         return function
+
+
+@attrs.frozen
+class Unchecked:
+    """Beside a type in `Annotated`: pydantic takes any value, and shows *schema* for it.
+
+    Pydantic calls these two methods (its documentation, Custom types); it is not imported.
+    """
+
+    schema: dict[str, Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
+        return {"type": "any"}
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> dict[str, Any]:
+        return dict(self.schema)
 
 
 _JSON_TYPES: Final[dict[str, Any]] = {

@@ -9,7 +9,7 @@ import json
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import attrs
 import pytest
@@ -265,10 +265,11 @@ async def test_tools_as_functions_have_a_signature() -> None:
     assert room.tools.chat == ["by function"]
     by_name = {function.__name__: function for function in functions}
     send = inspect.signature(by_name["band_send_message"])
-    assert send.parameters["mentions"].annotation == list[str]
+    assert get_type_hints(by_name["band_send_message"])["mentions"] == list[str]
     assert send.parameters["content"].default is inspect.Parameter.empty
     event = inspect.signature(by_name["band_send_event"])
-    assert event.parameters["message_type"].annotation == Literal["thought", "error", "task"]
+    kinds = get_type_hints(by_name["band_send_event"])["message_type"]
+    assert kinds == Literal["thought", "error", "task"]
     assert event.parameters["metadata"].default is None
     assert "Args:\n    content: " in str(by_name["band_send_event"].__doc__)
     assert inspect.iscoroutinefunction(by_name["band_no_reply"])

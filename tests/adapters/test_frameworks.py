@@ -120,3 +120,46 @@ async def test_rooms_run_side_by_side(make: Callable[[], Handler]) -> None:
     assert {room_id: tools.chat for room_id, tools in rooms.items()} == {
         room_id: [f"for {room_id}"] for room_id in rooms
     }
+
+
+async def with_langchain(turn: BridgedTurn[str], arguments: dict[str, Any]) -> Any:
+    tool = StructuredTool.from_function(coroutine=turn.tool("band_send_message").as_function())
+    await tool.ainvoke(arguments)
+    schema: Any = tool.args_schema
+    return schema.model_json_schema()["properties"]
+
+
+async def with_pydantic_ai(turn: BridgedTurn[str], arguments: dict[str, Any]) -> Any:
+    def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        shown.append(info.function_tools[0].parameters_json_schema["properties"])
+        last = messages[-1].parts[-1]
+        if isinstance(last, ToolReturnPart):
+            return ModelResponse([TextPart("done")])
+        return ModelResponse([ToolCallPart("band_send_message", arguments)])
+
+    shown: list[Any] = []
+    tool = turn.tool("band_send_message").as_function()
+    agent = pydantic_ai.Agent(FunctionModel(script), tools=[tool], retries=0)
+    await agent.run("go")
+    return shown[0]
+
+
+@pytest.mark.parametrize("use", [with_langchain, with_pydantic_ai])
+@pytest.mark.parametrize("mentions", ["@maria", '["@maria"]', [{"id": "u1", "handle": "maria"}]])
+async def test_c30_arguments_are_repaired_behind_a_signature_too(use: Any, mentions: Any) -> None:
+    seen: list[Any] = []
+
+    async def handler(turn: BridgedTurn[str]) -> None:
+        seen.append(turn.tool("band_send_message").parameters["properties"])
+        seen.append(await use(turn, {"content": "hi", "mentions": mentions}))
+
+    adapter = AsyncioAdapter[str](handler=handler, emit=())
+    tools: Any = make_tools(adapter)  # type: ignore[arg-type]
+    with trio.fail_after(20):
+        async with serving(adapter):
+            result = await run_turn(adapter, make_message("go", sender_id="u1"), tools)
+    assert result.error is None
+    assert tools.chat == ["hi"]
+    offered, shown = seen
+    for name, schema in offered.items():  # a model still sees what is wanted
+        assert {**shown[name], **schema} == shown[name]
