@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from band_trio.adapters import EchoAdapter, RuleAdapter, call_tool
-from band_trio.errors import BandConfigError, BandToolError, OutcomeUnknownError
+from band_trio.errors import BandApiError, BandConfigError, BandToolError, OutcomeUnknownError
 from band_trio.testing import FakeAgentTools, make_message, run_turn
 
 PEOPLE = [
@@ -93,6 +93,25 @@ async def test_a_rule_may_use_the_tools_itself() -> None:
         "band_lookup_peers", "band_add_participant", "band_send_message",
     ]  # fmt: skip
     tools.assert_message_sent(content="help", mentions=["x/helper"])
+
+
+async def test_a_tool_that_fails_after_an_answer_raises() -> None:
+    tools = _tools()
+    tools.tool_errors["band_get_participants"] = BandApiError(503, "down", "down")
+    await call_tool(tools, "band_send_message", content="hi", mentions=["maria"])
+
+    with pytest.raises(BandToolError, match="503 down"):
+        await call_tool(tools, "band_get_participants")
+
+
+async def test_a_message_that_may_be_delivered_is_no_failure() -> None:
+    tools = _tools()
+    tools.send_message_error = OutcomeUnknownError("no answer")
+
+    assert await call_tool(tools, "band_send_message", content="hi", mentions=["maria"]) is None
+    assert tools.turn.replied
+    with pytest.raises(BandToolError, match="do not send it again"):
+        await call_tool(tools, "band_send_message", content="more", mentions=["maria"])
 
 
 async def test_what_no_rule_matches_is_declined() -> None:
