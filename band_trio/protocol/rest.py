@@ -233,6 +233,8 @@ class Page(Generic[T]):
     page: int = 1
     total_pages: int = 1
     total_count: int | None = None
+    dropped: int = 0
+    """Items that could not be read: what is not on the page may be one of them."""
 
     @classmethod
     def read(cls, body: Any, kind: type[T]) -> Page[T]:
@@ -245,12 +247,14 @@ class Page(Generic[T]):
         envelope = structure(body, _Envelope)
         meta = structure(envelope.metadata, _PageMetadata)
         more = meta.has_more is not False
+        items = readable_rows(envelope.data, kind)
         return cls(
-            readable_rows(envelope.data, kind),
+            items,
             (meta.next_cursor or None) if more else None,  # "" would be the first page again
             meta.page,
             meta.total_pages,
             meta.total_count,
+            dropped=len(envelope.data) - len(items),
         )
 
 

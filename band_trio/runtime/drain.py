@@ -174,7 +174,7 @@ class Drain:
             if error.status == 401:
                 self._services.check_key()
             elif error.status in (403, 404):
-                self._services.relist()
+                self._services.doubt(self._room_id)
         _repeated.log(
             logging.INFO,
             "room %s: reading its list failed, next try in %.1f s: %s",

@@ -1,20 +1,36 @@
-"""All rooms of the agent, page by page.
+"""All rooms of the agent, page by page, read whenever something asks for them.
 
 Pages are counted, not anchored (platform docs, Pagination): a room that goes away while they are
-read shifts the others, and one may be missed. Such a listing adds rooms but removes none.
+read shifts the others, and one may be missed, as one may hide in a row that cannot be read. Such a
+listing adds rooms, and is read again while that tells more.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import Final
 
 import attrs
+import trio
 
+from band_trio.backoff import half_jitter
+from band_trio.bell import Bell
+from band_trio.errors import BandApiError, BandError
 from band_trio.link.rest import RestClient
-from band_trio.trace import Read, Tracer
+from band_trio.logs import RepeatedLog
+from band_trio.runtime.resync import ResyncBucket
+from band_trio.runtime.services import RoomServices
+from band_trio.trace import Read
 
-TRIES: Final = 3
-"""How often a listing whose pages do not fit together is read before its additions are used."""
+_repeated: Final = RepeatedLog(logging.getLogger(__name__))
+
+LIST_BASE: Final = 0.5
+LIST_CAP: Final = 30.0
+"""Seconds between two tries of a listing that fails."""
+LIST_BURST: Final = 3
+LIST_EVERY: Final = 10.0
+"""So many listings at once, then one in so many seconds, however often they are asked for."""
 MAX_PAGES: Final = 10_000
 """A platform that reports more is not believed: a million rooms."""
 
@@ -27,31 +43,122 @@ class RoomListing:
     """id → title."""
     complete: bool
     """Whether absence from it means that the agent is not in a room."""
+    newer: frozenset[str] = frozenset()
+    """Rooms that pushes spoke of while it was read: they know better."""
+    doubted: frozenset[str] = frozenset()
+    """Rooms that the platform did not know when they were asked for before it was read."""
+
+    def disproves(self, room_id: str) -> bool:
+        """Tell whether it shows that the agent is not in a room."""
+        if room_id in self.rooms or room_id in self.newer:
+            return False
+        return self.complete or room_id in self.doubted
 
 
-async def list_rooms(rest: RestClient, tracer: Tracer, *, one_try: bool = False) -> RoomListing:
-    """Read all pages, again if they do not fit together; errors of the requests come out.
+async def list_rooms(rest: RestClient, *, one_try: bool = False) -> RoomListing:
+    """Read all pages; errors of the requests come out.
 
     With *one_try* no request is repeated: the caller has a patience of its own.
     """
-    listing = RoomListing({}, complete=False)
-    for _ in range(TRIES):
-        listing = await _read_pages(rest, one_try=one_try)
-        tracer(Read("", "chats"))
-        if listing.complete:
-            break
-    return listing
-
-
-async def _read_pages(rest: RestClient, *, one_try: bool) -> RoomListing:
     rooms: dict[str, str | None] = {}
-    totals: set[int | None] = set()
+    totals, dropped = set[int | None](), 0
     number, last = 1, 1
     while number <= min(last, MAX_PAGES):
         page = await rest.list_chats(number, one_try=one_try)
         rooms.update((room.id, room.title) for room in page.items)
         totals.add(page.total_count)
+        dropped += page.dropped
         last = max(1, page.total_pages)
         number += 1
-    total = totals.pop() if len(totals) == 1 else -1
-    return RoomListing(rooms, complete=total is None or total == len(rooms))
+    return RoomListing(rooms, complete=totals == {len(rooms)} and not dropped)
+
+
+@attrs.define(eq=False)
+class RoomLister:
+    """Reads the listing when it is asked for, until it succeeds."""
+
+    _services: RoomServices
+    _take: Callable[[RoomListing], None]
+    """Makes memberships follow a listing."""
+    _due: bool = attrs.field(default=False, init=False)
+    _bell: Bell = attrs.field(factory=Bell, init=False)
+    _bucket: ResyncBucket = attrs.field(
+        factory=lambda: ResyncBucket(1 / LIST_EVERY, LIST_BURST), init=False
+    )
+    _heard: list[set[str]] = attrs.field(factory=list, init=False)
+    """Per listing that is being read: rooms that pushes spoke of meanwhile."""
+    _doubted: set[str] = attrs.field(factory=set, init=False)
+    _incomplete: frozenset[str] | None = attrs.field(default=None, init=False)
+    """The rooms of the last listing, if that was not complete."""
+
+    def ask(self) -> None:
+        """Have the rooms listed; asking often causes one listing."""
+        self._due = True
+        self._bell.ring()
+
+    def doubt(self, room_id: str) -> None:
+        """The platform does not know a room of ours: a listing shows whether that is meant."""
+        self._doubted.add(room_id)
+        self.ask()
+
+    def heard_of(self, room_id: str) -> None:
+        """A push has spoken of a room: newer than any listing that is being read."""
+        self._doubted.discard(room_id)
+        for heard in self._heard:
+            heard.add(room_id)
+
+    async def read(self, *, one_try: bool = False) -> bool:
+        """List the rooms once; errors come out.
+
+        Returns:
+            Whether that is all there is to know. One that is not complete is due again, until two
+            in a row say the same.
+        """
+        self._due = False
+        doubted, heard = frozenset(self._doubted), set[str]()
+        self._heard.append(heard)
+        try:
+            listing = await list_rooms(self._services.rest, one_try=one_try)
+        finally:
+            self._heard = [each for each in self._heard if each is not heard]
+        self._services.tracer(Read("", "chats"))
+        self._doubted -= doubted
+        self._take(attrs.evolve(listing, newer=frozenset(heard), doubted=doubted))
+        before, rooms = self._incomplete, frozenset(listing.rooms)
+        self._incomplete = None if listing.complete else rooms
+        if listing.complete or rooms == before:
+            return True
+        self.ask()
+        return False
+
+    async def serve(self) -> None:
+        """Read whenever the listing is due, until admission closes; no room waits for it."""
+        failures = 0
+        while True:
+            await self._bell.wait()
+            while self._due:
+                await trio.sleep_until(self._bucket.reserve())
+                if self._services.lifecycle.closing:
+                    return
+                told = await self._try()
+                failures = failures + 1 if told is not None else 0
+                if told is not None:
+                    await self._back_off(failures, told)
+
+    async def _try(self) -> float | None:
+        """Read once; return the least wait before the next try, or None if none is needed."""
+        try:
+            return None if await self.read() else 0.0
+        except BandError as exc:
+            self._due = True
+            _repeated.warning("listing the rooms failed, it is tried again: %s", exc)
+            if isinstance(exc, BandApiError) and exc.status == 401:
+                self._services.check_key()
+            return (exc.retry_after if isinstance(exc, BandApiError) else None) or 0.0
+
+    async def _back_off(self, failures: int, told: float) -> None:
+        """Wait before the next try: as long as told, else until a new connection at the latest."""
+        wait = max(half_jitter(failures - 1, LIST_BASE, LIST_CAP), told)
+        epoch, due = self._services.current_epoch(), trio.current_time() + wait
+        while trio.current_time() < due and (told or epoch == self._services.current_epoch()):
+            await self._bell.wait_until(due)

@@ -75,7 +75,7 @@ def make_parts(
         problems=problems,
         tracer=tracer,
         current_epoch=lambda: link.epoch,
-        relist=lambda: presence.relist(),
+        doubt=lambda room_id: presence.doubt(room_id),
         check_key=check_key,
     )
     presence = RoomPresence(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final, Never
+from typing import Final
 
 import attrs
 import trio
@@ -16,25 +16,19 @@ import trio
 from band_trio.backoff import half_jitter
 from band_trio.bell import Bell
 from band_trio.config import RoomFilter
-from band_trio.errors import BandApiError, BandError
 from band_trio.hygiene import leaf_errors
-from band_trio.logs import RepeatedLog
 from band_trio.nurseries import is_cancellation
 from band_trio.protocol.events import Mode, chat_room, room_participants
 from band_trio.runtime.control import RoomControl, UnservedControls
 from band_trio.runtime.execution import ExecutionContext
 from band_trio.runtime.hooks import ends_program
 from band_trio.runtime.intake import Dirty
-from band_trio.runtime.listing import list_rooms
+from band_trio.runtime.listing import RoomLister, RoomListing
 from band_trio.runtime.services import RoomServices
 from band_trio.trace import RoomServed
 
 _log: Final = logging.getLogger(__name__)
-_repeated: Final = RepeatedLog(_log)
 
-LIST_BASE: Final = 0.5
-LIST_CAP: Final = 30.0
-"""Seconds between two tries of a listing that fails."""
 RESTART_BASE: Final = 1.0
 RESTART_CAP: Final = 60.0
 """A room that breaks is started again after 1, 2, 4 … seconds, at most this."""
@@ -76,15 +70,14 @@ class RoomPresence:
     _memberships: dict[str, Membership] = attrs.field(factory=dict, init=False)
     _arrivals: dict[str, str | None] = attrs.field(factory=dict, init=False)
     """Rooms that were announced, with their title, and not looked at yet."""
-    _touched: list[set[str]] = attrs.field(factory=list, init=False)
-    """Per listing that is being read: rooms that pushes spoke of meanwhile, which is newer."""
-    _list_due: bool = attrs.field(default=False, init=False)
+    _lister: RoomLister = attrs.field(init=False)
     _bell: Bell = attrs.field(factory=Bell, init=False)
     """Rung when a room comes or goes."""
-    _list_bell: Bell = attrs.field(factory=Bell, init=False)
-    """Rung when the listing is due."""
     _ended: Bell = attrs.field(factory=Bell, init=False)
     """Rung when a room is served no longer."""
+
+    def __attrs_post_init__(self) -> None:
+        self._lister = RoomLister(self._services, self._converge)
 
     # ------------------------------------------------------------------ told by the dispatcher: sync
 
@@ -114,17 +107,21 @@ class RoomPresence:
 
     def added(self, room_id: str, title: str | None) -> None:
         """The agent is in a room."""
-        self._touch(room_id)
+        self._lister.heard_of(room_id)
         self._arrivals[room_id] = title
         self._bell.ring()
 
     def removed(self, room_id: str) -> None:
-        """The agent is no longer in a room: unrouted at once, its turn ends."""
-        self._touch(room_id)
+        """The agent is no longer in a room: unrouted at once, its turn ends.
+
+        Such a push may be late or a copy, hence the listing, which puts a mistake right.
+        """
+        self._lister.heard_of(room_id)
         self._arrivals.pop(room_id, None)
         membership = self._memberships.get(room_id)
         if membership is not None and membership.wanted:
             self._withdraw(membership)
+        self.relist()
 
     def control(self, room_id: str, mode: Mode, correlation_id: str) -> None:
         """Apply a control to one room, served or not."""
@@ -160,8 +157,11 @@ class RoomPresence:
 
     def relist(self) -> None:
         """Ask for a listing."""
-        self._list_due = True
-        self._list_bell.ring()
+        self._lister.ask()
+
+    def doubt(self, room_id: str) -> None:
+        """A room seems to be gone: the platform does not know it."""
+        self._lister.doubt(room_id)
 
     def new_epoch(self) -> None:
         """The socket was replaced: list again, and every room looks at the platform again."""
@@ -176,7 +176,7 @@ class RoomPresence:
 
         Rooms of all pages; children start dirty, their topics become desired.
         """
-        await self._list(one_try=True)
+        await self._lister.read(one_try=True)
         self._reconcile()
 
     def close(self) -> None:
@@ -205,7 +205,7 @@ class RoomPresence:
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep children and memberships together, until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._keep_listed)
+            nursery.start_soon(self._lister.serve)
             task_status.started()
             while True:
                 await self._bell.wait()
@@ -213,59 +213,20 @@ class RoomPresence:
 
     # ------------------------------------------------------------------ listing
 
-    async def _keep_listed(self) -> Never:
-        """Read the listing whenever it is due, until that succeeds; no room waits for it."""
-        failures = 0
-        while True:
-            await self._list_bell.wait()
-            while self._list_due and not self._services.lifecycle.closing:
-                failed = await self._try_listing()
-                failures = failures + 1 if failed is not None else 0
-                if failed is not None:
-                    await self._back_off(failed, failures)
-
-    async def _try_listing(self) -> BandError | None:
-        try:
-            await self._list()
-        except BandError as exc:
-            self._list_due = True
-            return exc
-        self._bell.ring()
-        return None
-
-    async def _back_off(self, error: BandError, failures: int) -> None:
-        """Wait before the next try: as long as told, else until a new connection at the latest."""
-        _repeated.warning("listing the rooms failed, it is tried again: %s", error)
-        told = error.retry_after if isinstance(error, BandApiError) else None
-        if isinstance(error, BandApiError) and error.status == 401:
-            self._services.check_key()
-        wait = max(half_jitter(failures - 1, LIST_BASE, LIST_CAP), told or 0.0)
-        epoch, due = self._services.current_epoch(), trio.current_time() + wait
-        while trio.current_time() < due and (told or epoch == self._services.current_epoch()):
-            await self._list_bell.wait_until(due)
-
-    async def _list(self, *, one_try: bool = False) -> None:
-        self._list_due = False
-        touched: set[str] = set()
-        self._touched.append(touched)
-        try:
-            listing = await list_rooms(self._services.rest, self._services.tracer, one_try=one_try)
-            for room_id, title in listing.rooms.items():
-                membership = self._memberships.get(room_id)
-                served = membership is not None and membership.wanted
-                if room_id not in touched and not served:
-                    self._arrivals[room_id] = title
-            gone = self._memberships.keys() - listing.rooms.keys() - touched
-            for room_id in gone if listing.complete else ():
-                if self._memberships[room_id].wanted:
-                    self._withdraw(self._memberships[room_id])
-        finally:
-            self._touched = [each for each in self._touched if each is not touched]
+    def _converge(self, listing: RoomListing) -> None:
+        """Follow a listing: rooms that it has arrive, those that it disproves are left."""
+        for room_id, title in listing.rooms.items():
+            if room_id not in listing.newer and not self._is_served(room_id):
+                self._arrivals[room_id] = title
+        for membership in list(self._memberships.values()):
+            if membership.wanted and listing.disproves(membership.room_id):
+                self._withdraw(membership)
         self.listed = True
+        self._bell.ring()
 
-    def _touch(self, room_id: str) -> None:
-        for touched in self._touched:
-            touched.add(room_id)
+    def _is_served(self, room_id: str) -> bool:
+        membership = self._memberships.get(room_id)
+        return membership is not None and membership.wanted
 
     # ------------------------------------------------------------------ children
 

@@ -47,8 +47,8 @@ class RoomServices:
     tracer: Tracer
     current_epoch: Callable[[], int]
     """Number of the socket connection; rises with each."""
-    relist: Callable[[], None]
-    """Ask for a listing: a room seems to be gone."""
+    doubt: Callable[[str], None]
+    """Ask whether the agent is still in a room: the platform does not know it."""
     check_key: Callable[[], None]
     """Ask whether the key is still good: something answered 401."""
     hub_room_id: str | None = None

@@ -185,7 +185,7 @@ async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
 ) -> None:
     async def break_the_listing() -> None:
         await trio.sleep(5)
-        monkeypatch.setattr("band_trio.runtime.presence.list_rooms", list_later)
+        monkeypatch.setattr("band_trio.runtime.listing.list_rooms", list_later)
         here.band.cut(here.account)
 
     real = RoomPresence.serve

@@ -12,6 +12,7 @@ import trio.testing
 
 from band_trio import Agent, SessionConfig
 from band_trio.localband.fault_rules import Cut, UpgradeRule
+from band_trio.runtime.listing import LIST_BURST, LIST_EVERY
 from band_trio.trace import EpochBegan, EpochEnded, Joined, Read, RoomServed, TraceEvent
 from tests.runtime.harness import Stage, stage
 
@@ -225,6 +226,80 @@ async def test_g29_a_room_filter_keeps_rooms_out_and_one_that_raises_too(
             here.band.cut(here.account)
             await trio.sleep(60)
             assert served(here, agent) == {listed["mine"], pushed["mine"]}
+
+
+@pytest.mark.parametrize("how", ["late", "copy"])
+async def test_g29_g26_a_removal_that_is_late_or_a_copy_is_put_right_by_the_listing(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    frames: list[Any] = []
+
+    def keep(frame: Any) -> Any:
+        frames.append(frame)
+        return frame
+
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET) as agent:
+            await here.settled(await here.say(room, "warm"))
+            if how == "late":
+                here.band.faults.delay_push(2, event="room_removed")
+            else:
+                here.band.faults.alter(keep, event="room_removed")
+            await here.band.user.remove(room, here.account)
+            await here.band.user.add(room, here.account)
+            await trio.sleep(30)
+            for frame in frames:
+                here.band.send_frame(here.account, frame.topic, frame.event, frame.payload)
+            began = trio.current_time()
+            await here.settled(await here.say(room, "m"))
+            assert trio.current_time() - began < 1
+            assert served(here, agent) == {room}
+
+
+async def test_g29_many_removals_cause_few_listings_and_none_later(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        rooms = [await here.room() for _ in range(60)]
+        async with here.running(QUIET) as agent:
+            await trio.sleep(60)
+            before = len(here.band.log.requests("chats"))
+            for room in rooms[1:]:
+                await here.band.user.remove(room, here.account)
+                await trio.sleep(0.5)
+            assert served(here, agent) == {rooms[0]}
+            assert len(here.band.log.requests("chats")) - before <= LIST_BURST + 30 / LIST_EVERY
+            await trio.sleep(LIST_EVERY)
+            before = len(here.band.log.requests("chats"))
+            await trio.sleep(3600)
+            assert len(here.band.log.requests("chats")) == before
+
+
+@pytest.mark.parametrize("meta", ['"total_count": 2, ', "", '"total_count": 1, '])
+async def test_g29_a_listing_with_an_unreadable_row_or_no_count_proves_no_absence_but_ends(
+    meta: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """One room was left unheard: what says so is its own 404, not that it is not listed."""
+    async with stage() as here:
+        listed, lost, unlisted = [await here.room() for _ in range(3)]
+        bad = "" if not meta else ', {"id": 5}'
+        body = '{"data": [{"id": "%s"}%s], "metadata": {%s"page": 1, "total_pages": 1}}'
+        async with here.running(QUIET) as agent:
+            await trio.sleep(60)
+            quiet = unheard(here)
+            await here.band.user.remove(lost, here.account)
+            quiet.lift()
+            odd = (body % (listed, bad, meta)).encode()
+            here.band.faults.odd_answer(odd, route="chats", times=None)
+            here.band.cut(here.account)
+            await trio.sleep(120)
+            assert served(here, agent) == {listed, unlisted}
+            assert here.adapter.cleaned == [lost]
+            before = len(here.band.log.requests("chats"))
+            await trio.sleep(3600)
+            assert len(here.band.log.requests("chats")) == before
+            await here.settled(await here.say(unlisted, "m"))
 
 
 # --------------------------------------------------------------------------- the socket
