@@ -255,8 +255,7 @@ async def on_real_sockets() -> AsyncGenerator[Stage]:
     async with open_local_band() as band:
         account = attrs.evolve(band.register_agent("Scribe"), api_key=KEY)
         band.world.keys[KEY] = band.world.parties[account.id]
-        with trio.fail_after(10):
-            yield Stage(band, account, Scripted())
+        yield Stage(band, account, Scripted())
 
 
 async def test_c60_g79_the_key_is_in_no_record_and_no_repr(

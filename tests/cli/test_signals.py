@@ -32,7 +32,7 @@ def test_c53_earlier_signal_handlers_are_restored(error: type[BaseException] | N
             assert [signal.getsignal(number) for number in SIGNALS] == [signals.handle] * 2
             if error is not None:
                 raise error
-    except BaseException as exc:  # noqa: BLE001 - the case
+    except BaseException as exc:  # noqa: ASYNC103, BLE001 - the case
         caught = type(exc) is error
 
     assert caught is (error is not None)
