@@ -7,7 +7,6 @@
 # expects: Keeper: There are 3 bolts.
 import pydantic_ai
 import trio
-from pydantic_ai import Tool
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
@@ -39,10 +38,10 @@ async def stock(item: str) -> int:  # noqa: ASYNC124 - a sync one runs in a thre
 
 async def answer(turn):
     prompt = f"{turn.history}\n\n{turn.prompt}".strip()
-    room = [Tool.from_schema(t, t.name, t.description, t.parameters) for t in turn.tools]
-    tools = {"toolsets": [FunctionToolset(room)]}
+    make = pydantic_ai.Tool.from_schema
+    room = [make(t, t.name, t.description, t.parameters) for t in turn.tools]
     about = {"message_history": rooms.get(turn.room_id), "instructions": turn.system_prompt}
-    result = await keeper.run(prompt, **tools, **about)
+    result = await keeper.run(prompt, toolsets=[FunctionToolset(room)], **about)
     turn.usage += TurnUsage.from_object(result.usage, input="input_tokens", output="output_tokens")
     rooms[turn.room_id] = result.all_messages()
 
