@@ -6,7 +6,8 @@ Only the platform is faked. Validation, mention rules, effects, texts and schema
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -21,6 +22,7 @@ from band_trio.testing.fake_records import FakeRecords
 from band_trio.testing.fake_room import FakeRoom
 from band_trio.testing.seeds import (
     FAKE_ACTOR,
+    FAKE_ROOM,
     Seeds,
     read_board,
     read_contacts,
@@ -68,7 +70,7 @@ class FakeAgentTools(FakeRecords, AgentTools):
         participants: Seeds = None,
         peers: Seeds = None,
         contacts: Seeds = None,
-        room_id: str = "room-fake",
+        room_id: str = FAKE_ROOM,
         hub_room_id: str | None = None,
         room_context: Seeds = None,
         memories: Seeds = None,
@@ -117,6 +119,10 @@ class FakeAgentTools(FakeRecords, AgentTools):
         )
         self.tool_errors: dict[str, Exception] = {}
         """Tool name → exception that its next calls raise."""
+        self.in_any_room = room_id == FAKE_ROOM
+        """Whether no room was given: then they follow each message into its own."""
+        self._met: list[object] = []
+        self._committed: list[tuple[object, str]] = []
 
     # ----------------------------------------------------------------- faults
 
@@ -153,6 +159,30 @@ class FakeAgentTools(FakeRecords, AgentTools):
             self.turn, self._calls, self._sends = fresh.turn, fresh._calls, fresh._sends  # noqa: SLF001 - the base class
         self.turn.judged = judged
         return self.turn
+
+    def meets(self, adapter: object) -> bool:
+        """Tell whether *adapter* has its first turn with these tools now."""
+        first = not any(each is adapter for each in self._met)
+        self._met.append(adapter)
+        return first
+
+    def commit(self, adapter: object) -> None:
+        """Note that *adapter* completed a turn of the room."""
+        self._committed.append((adapter, self.room_id))
+
+    def is_committed(self, adapter: object) -> bool:
+        """Tell whether *adapter* completed a turn of the room."""
+        return any(each is adapter and room == self.room_id for each, room in self._committed)
+
+    @contextmanager
+    def bound_to(self, features: AdapterFeatures | None) -> Generator[None]:
+        """Offer what *features* leave, as the runtime does, unless the tools have features."""
+        own = self.features
+        self.features = features if own is None else own
+        try:
+            yield
+        finally:
+            self.features = own
 
     # ----------------------------------------------------------------- what differs
 

@@ -25,6 +25,8 @@ FAKE_TIME: Final = datetime(2025, 1, 1, tzinfo=UTC)
 """When everything in a fake room happens."""
 FAKE_TIME_TEXT: Final = timestamp_text(FAKE_TIME)
 FAKE_ACTOR: Final = "fake-agent"
+FAKE_ROOM: Final = "room-fake"
+"""The room of a message or of tools that were given none."""
 """Who works on tasks where no agent id is given."""
 
 T = TypeVar("T", bound=attrs.AttrsInstance)

@@ -9,10 +9,10 @@ from typing import Any, Final
 import attrs
 import trio
 
-from band_trio.errors import InputNotAccepted
+from band_trio.errors import BandConfigError, InputNotAccepted
 from band_trio.hygiene import leaf_errors
 from band_trio.testing.fake_tools import FakeAgentTools
-from band_trio.testing.seeds import FAKE_TIME
+from band_trio.testing.seeds import FAKE_ROOM, FAKE_TIME
 from band_trio.tools.failures import (
     FAILURE_KEY,
     MISSING_REPLY_FAILURE,
@@ -36,7 +36,7 @@ def make_message(content: str, **overrides: Any) -> PlatformMessage:
     """Build a message from a person; *overrides* are fields of `PlatformMessage`."""
     fields: dict[str, Any] = {
         "id": f"incoming-{next(_numbers)}",
-        "room_id": "room-fake",
+        "room_id": FAKE_ROOM,
         "content": content,
         "sender_id": "user-1",
         "sender_type": "User",
@@ -70,19 +70,34 @@ async def run_turn(
     history: Iterable[Mapping[str, Any]] = (),
     participants_msg: str | None = None,
     contacts_msg: str | None = None,
-    is_session_bootstrap: bool = True,
+    is_session_bootstrap: bool | None = None,
 ) -> TurnResult:
     """Run one turn of *adapter* in a nursery of its own and judge it as the runtime does.
 
     Errors of the adapter are in the result; cancellation and the end of the program come out.
     The turn is closed afterwards; the next `run_turn` with the same *tools* begins a new one.
+
+    As at the platform, the tools offer what the features of the adapter leave, unless they were
+    made with some; an adapter that was not told who the agent is, is told first; and
+    *is_session_bootstrap* is true until the adapter completed a turn of this room with these
+    tools, and wherever there is a *history*. Tools without a room of their own are in that of the
+    message, and the other way round.
+
+    Raises:
+        BandConfigError: the message and the tools are in different rooms.
     """
+    msg = _in_one_room(msg, tools)
+    if tools.meets(adapter) and getattr(adapter, "agent_name", None) == "":
+        await adapter.on_started("Agent", "An AI assistant")
+    items = [dict(item) for item in history]
+    if is_session_bootstrap is None:
+        is_session_bootstrap = bool(items) or not tools.is_committed(adapter)
     hub = is_contact_hub_turn(sender_type=msg.sender_type, sender_id=msg.sender_id)
     turn = tools.begin_turn(judged=bool(getattr(adapter, "judges_turns", False)) and not hub)
     inp = AgentInput(
         msg=msg,
         tools=tools,
-        history=HistoryProvider([dict(item) for item in history]),
+        history=HistoryProvider(items),
         participants_msg=participants_msg,
         contacts_msg=contacts_msg,
         is_session_bootstrap=is_session_bootstrap,
@@ -90,9 +105,10 @@ async def run_turn(
     )
     error: BaseException | None = None
     try:
-        async with trio.open_nursery() as nursery:
-            turn.open_in(nursery)
-            await adapter.on_event(inp)
+        with tools.bound_to(getattr(adapter, "features", None)):
+            async with trio.open_nursery() as nursery:
+                turn.open_in(nursery)
+                await adapter.on_event(inp)
     except BaseException as exc:  # noqa: ASYNC103 - errors of the adapter are the result
         leaves = leaf_errors(exc)
         if any(isinstance(e, trio.Cancelled | KeyboardInterrupt | SystemExit) for e in leaves):
@@ -100,7 +116,23 @@ async def run_turn(
         error = leaves[0] if len(leaves) == 1 else exc
     finally:
         turn.close()
-    return _judged(turn.judged, turn.replied, turn.complete, turn.reported, error)
+    result = _judged(turn.judged, turn.replied, turn.complete, turn.reported, error)
+    if result.record == "processed":
+        tools.commit(adapter)
+    return result
+
+
+def _in_one_room(msg: PlatformMessage, tools: FakeAgentTools) -> PlatformMessage:
+    if tools.in_any_room:
+        tools.room_id = msg.room_id
+    elif msg.room_id == FAKE_ROOM:
+        return attrs.evolve(msg, room_id=tools.room_id)
+    elif msg.room_id != tools.room_id:
+        raise BandConfigError(
+            f"the message is in room {msg.room_id!r}, the tools are in room {tools.room_id!r}: each "
+            "room needs tools of its own."
+        )
+    return msg
 
 
 def _judged(

@@ -9,10 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from band_trio.errors import InputNotAccepted, TurnClosedError
+from band_trio.adapters import SimpleAdapter
+from band_trio.errors import BandConfigError, InputNotAccepted, TurnClosedError
 from band_trio.testing import MISSING_REPLY_FAILURE, FakeAgentTools, make_message, run_turn
 from band_trio.tools.failures import TURN_FAILURE, AgentFailure
-from band_trio.types import AgentInput
+from band_trio.types import AgentInput, Capability
 
 
 @attrs.define(eq=False)
@@ -117,6 +118,84 @@ async def test_the_same_tools_serve_several_turns() -> None:
     assert (await run_turn(Bare(_nothing), make_message("c"), tools)).record == "failed"
 
     assert tools.chat == ["a", "b"]
+
+
+class Noting(SimpleAdapter[Any]):
+    """Keeps what it is given; declines, unless it is told to fail."""
+
+    SUPPORTED_CAPABILITIES = frozenset(Capability)
+
+    def __init__(self, **features: Any) -> None:
+        super().__init__(**features)
+        self.seen: list[Any] = []
+
+    async def on_message(self, msg: Any, tools: Any, *args: Any, **kwargs: Any) -> None:
+        self.seen.append((kwargs["is_session_bootstrap"], msg.room_id, tools.room_id))
+        self.offered = {schema["name"] for schema in tools.get_anthropic_tool_schemas()}
+        self.excluded = await tools.execute_tool_call("band_create_chatroom", {})
+        if msg.content == "fail":
+            raise ValueError
+        await tools.no_reply()
+
+
+async def test_the_tools_offer_what_the_adapter_may_use() -> None:
+    adapter = Noting(capabilities="memory", exclude_tools=["band_create_chatroom"])
+    tools = FakeAgentTools()
+    await run_turn(adapter, make_message("x"), tools)
+
+    assert "band_get_memory" in adapter.offered
+    assert "band_create_chatroom" not in adapter.offered
+    assert adapter.excluded == "Unknown tool: band_create_chatroom"
+    assert tools.features is None
+
+    await run_turn(adapter, make_message("x"), FakeAgentTools(features=Noting().features))
+    assert "band_get_memory" not in adapter.offered
+    assert "band_create_chatroom" in adapter.offered
+
+
+async def test_an_adapter_is_told_once_who_the_agent_is() -> None:
+    class Started(Noting):
+        async def on_started(self, agent_name: str, agent_description: str) -> None:
+            self.seen.append(agent_name)
+
+    adapter, named, tools = Started(), Noting(), FakeAgentTools()
+    await named.on_started("Scribe", "")
+    for each in (adapter, adapter, named):
+        await run_turn(each, make_message("x"), tools)
+
+    assert adapter.seen[0] == "Agent"
+    assert "Agent" not in adapter.seen[1:]
+    assert named.agent_name == "Scribe"
+
+
+async def test_a_turn_is_the_first_until_one_was_completed() -> None:
+    adapter, tools = Noting(), FakeAgentTools()
+    for content in ("fail", "a", "b"):
+        await run_turn(adapter, make_message(content), tools)
+    await run_turn(adapter, make_message("c"), tools, history=[{"role": "user", "content": "x"}])
+    await run_turn(adapter, make_message("d"), FakeAgentTools())
+    await run_turn(adapter, make_message("e"), tools, is_session_bootstrap=True)
+    again = Noting()
+    await run_turn(again, make_message("f"), tools)
+
+    assert [first for first, *_ in adapter.seen] == [True, True, False, True, True, True]
+    assert [first for first, *_ in again.seen] == [True]
+
+
+async def test_a_message_and_its_tools_are_in_one_room() -> None:
+    adapter, ours, anywhere = Noting(), FakeAgentTools(room_id="ours"), FakeAgentTools()
+    await run_turn(adapter, make_message("a"), ours)
+    for room_id in ("r1", "r2", "r1"):
+        await run_turn(adapter, make_message("b", room_id=room_id), anywhere)
+
+    assert adapter.seen == [
+        (True, "ours", "ours"),
+        (True, "r1", "r1"),
+        (True, "r2", "r2"),
+        (False, "r1", "r1"),
+    ]
+    with pytest.raises(BandConfigError, match="'theirs', the tools are in room 'ours'"):
+        await run_turn(adapter, make_message("c", room_id="theirs"), ours)
 
 
 async def test_cancelling_it_comes_out(autojump_clock: MockClock) -> None:
