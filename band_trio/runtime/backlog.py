@@ -194,7 +194,7 @@ class Backlog:
             self._after_claim(message, end.claim)
         elif end.record.fate is Fate.PROCESSED:
             self._intake.done_if_new(message, Known.RECENT)
-        elif end.given_up_before:
+        elif end.decided_before:
             self._intake.done_if_new(message, Known.GIVEN_UP)
         elif end.record.fate is Fate.FAILED:
             self._after_failure(message)

@@ -65,6 +65,8 @@ class ChatControls:
     async def consumed(self, message: ChatMessage) -> bool:
         """Offer a message before its claim; True if the adapter has consumed it."""
         async with self._offering:  # an early offer of the same message may be under way
+            if self._services.outbox.done.has(self._room_id, message.id):
+                return False  # it was consumed before: its turn only marks it
             if message.id in self._offered:
                 return self._backlog.is_known(message.id)
             return await self._offer(message)

@@ -33,8 +33,8 @@ class CycleEnd:
 
     claim: ClaimOutcome
     record: Record | None = None
-    given_up_before: bool = False
-    """Whether its runs were used up by an earlier process; only the claim's answer said so."""
+    decided_before: bool = False
+    """Whether nothing was run, because its fate was decided before this claim."""
 
 
 @attrs.define(eq=False)
@@ -57,20 +57,20 @@ class Cycle:
         written all the same.
         """
         claim = ClaimOutcome(ClaimResult.UNKNOWN)
-        given_up_before = False
+        decided: Record | None = None
         try:
             with turn.scope:
                 claim = await self._claim(turn)
                 turn.claim_answered()
-                if claim.result is ClaimResult.CLAIMED and turn.ended_by is None:
-                    given_up_before = self._beyond_budget(turn, claim)
-                    if not given_up_before:
+                if claim.result is ClaimResult.CLAIMED:
+                    decided = self._decided_before(turn, claim)
+                    if decided is None and turn.ended_by is None:
                         await self._work(turn)
         except BaseException:
             # The run itself is being cancelled, or the program ends: released, without a write.
             turn.ended_by = later_end(turn.ended_by, self._services.lifecycle.end_reason)
             if claim.result is ClaimResult.CLAIMED:
-                _, entry = self._decide(turn)
+                _, entry = self._decide(turn, decided)
                 if entry is not None:  # an interrupt had decided before
                     self._services.outbox.keep(entry)
             self._closed()
@@ -78,13 +78,13 @@ class Cycle:
         if claim.result is not ClaimResult.CLAIMED:
             self._closed()
             return CycleEnd(claim)
-        record, entry = self._decide(turn, given_up_before=given_up_before)
+        record, entry = self._decide(turn, decided)
         self._closed()
         if turn.commit is not None and did_its_work(turn, record):
             turn.commit()
         if entry is not None:
             await self._services.outbox.settle(entry)
-        return CycleEnd(claim, record, given_up_before)
+        return CycleEnd(claim, record, decided is not None)
 
     # ------------------------------------------------------------------ claim
 
@@ -102,11 +102,17 @@ class Cycle:
         services.tracer(Claimed(self._room_id, message_id, outcome.result))
         return outcome
 
-    def _beyond_budget(self, turn: ActiveTurn, claim: ClaimOutcome) -> bool:
-        """Tell whether the message was given up before, where only its number says so."""
-        listed = turn.message.delivery(self._services.me.id).attempts is not None
+    def _decided_before(self, turn: ActiveTurn, claim: ClaimOutcome) -> Record | None:
+        """Return the record of a message that is not to be run (again), None if it is."""
+        services, message = self._services, turn.message
+        if services.outbox.done.has(self._room_id, message.id):
+            return Record(self._room_id, message.id, Fate.PROCESSED)
+        listed = message.delivery(services.me.id).attempts is not None
         number = claim.attempt_number or 0
-        return not listed and number > self._services.session.max_message_retries
+        if listed or turn.ended_by is not None or number <= services.session.max_message_retries:
+            return None
+        # Its runs were used up by an earlier process, and only its number says so.
+        return Record(self._room_id, message.id, Fate.FAILED, error="given up before")
 
     # ------------------------------------------------------------------ work
 
@@ -166,16 +172,12 @@ class Cycle:
 
     # ------------------------------------------------------------------ record
 
-    def _decide(
-        self, turn: ActiveTurn, *, given_up_before: bool = False
-    ) -> tuple[Record, Entry | None]:
+    def _decide(self, turn: ActiveTurn, decided: Record | None) -> tuple[Record, Entry | None]:
         """Decide, and hand the decision to the outbox, before anything is awaited."""
         turn.ledger.close()
         services = self._services
-        if given_up_before:
-            record = Record(self._room_id, turn.message.id, Fate.FAILED, error="given up before")
-        else:
-            record = services.judgement.record(turn, self._room_id)
+        record = decided or services.judgement.record(turn, self._room_id)
+        if decided is None:
             last = turn.spent + 1 >= services.session.max_message_retries
             report = services.session.report_turn_failures_to_room and not turn.ledger.reported
             if record.fate is Fate.FAILED and last and report:

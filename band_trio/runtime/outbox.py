@@ -27,6 +27,7 @@ from band_trio.link.api import Answer
 from band_trio.link.rest import RestClient
 from band_trio.link.tries import NotSentError
 from band_trio.logs import RepeatedLog
+from band_trio.runtime.done import DoneMessages
 from band_trio.runtime.lifecycle import MARKS, Lifecycle
 from band_trio.runtime.mark import MarkResult, mark_result
 from band_trio.runtime.record import Fate, Record, Report
@@ -72,6 +73,7 @@ class Outbox:
     """Told when a mark that its room did not wait for has become final."""
     _on_denied: Callable[[], None] = attrs.field(kw_only=True)
     """Told when the key was refused."""
+    done: DoneMessages = attrs.field(factory=DoneMessages, init=False)
     _entries: dict[tuple[str, str], Entry] = attrs.field(factory=dict, init=False)
     _per_room: dict[str, int] = attrs.field(factory=dict, init=False)
     _reports: int = attrs.field(default=0, init=False)
@@ -99,6 +101,7 @@ class Outbox:
         """Take a record in, synchronously; it cannot be lost from here on."""
         entry = Entry(record, claimed=not record.claim_first)
         self._entries[record.room_id, record.message_id] = entry
+        self.done.remove(record.room_id, record.message_id)
         self._per_room[record.room_id] = self.unsettled(record.room_id) + 1
         return entry
 
@@ -225,6 +228,8 @@ class Outbox:
     def _close(self, entry: Entry, result: MarkResult) -> None:
         record = entry.record
         del self._entries[record.room_id, record.message_id]
+        if result is not MarkResult.ACCEPTED and record.fate is Fate.PROCESSED:
+            self.done.add(record.room_id, record.message_id)
         left = self.unsettled(record.room_id) - 1
         if left:
             self._per_room[record.room_id] = left

@@ -309,7 +309,7 @@ async def test_g34_a_message_whose_budget_was_used_up_before_is_given_up_in_sile
     await trio.lowlevel.checkpoint()
     kit = Kit()
     record = Record("room", "m", Fate.FAILED, error="given up before")
-    end = CycleEnd(ClaimOutcome(ClaimResult.CLAIMED, 4), record, given_up_before=True)
+    end = CycleEnd(ClaimOutcome(ClaimResult.CLAIMED, 4), record, decided_before=True)
     kit.backlog.after(row("m"), end)
     assert kit.backlog.held is None
     assert kit.intake.ids.count(Known.GIVEN_UP) == 1

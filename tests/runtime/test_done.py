@@ -1,0 +1,107 @@
+"""Work that is done is not done again, whatever became of its mark."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from band_trio import SessionConfig
+from band_trio.types import AgentToolsProtocol, PlatformMessage
+from tests.runtime.harness import Scripted, Stage, reply, stage
+from tests.runtime.views import fail, marks, records, starts
+
+POLLING = SessionConfig(idle_resync_seconds=5, idle_resync_max_seconds=5)
+
+
+class TakesAll(Scripted):
+    """Consumes every message as a chat control."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offered: list[str] = []
+
+    async def try_handle_control(self, msg: PlatformMessage, tools: AgentToolsProtocol) -> bool:
+        self.offered.append(msg.id)
+        return True
+
+
+async def leave_and_return(here: Stage, room: str) -> None:
+    """Be removed while the mark is under way, so that it gets 404, and added again later."""
+    await trio.sleep(0.5)
+    await here.band.user.remove(room, here.account)
+    await trio.sleep(2)
+    await here.band.user.add(room, here.account)
+
+
+async def test_g14_c11_a_room_left_during_the_mark_of_a_success_does_not_run_it_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await here.settled(await here.say(room, "before"))
+            here.band.faults.delay(1, route="processed", times=1)
+            message = await here.say(room, "work")
+            await leave_and_return(here, room)
+            await here.settled(message)
+            await here.settled(await here.say(room, "after"))
+
+        assert here.adapter.texts == ["before", "work", "after"]
+        assert marks(here)[1:3] == [("processed", "not_found"), ("processed", "accepted")]
+        assert records(here)[1:3] == [(message, "processed")] * 2
+        assert here.band.attempts(message, here.account) == ["success"]
+
+
+async def test_a_failed_run_whose_mark_was_denied_is_run_again_in_the_room_joined_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Leaving the room may have been why it failed."""
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await here.settled(await here.say(room, "before"))
+            here.adapter.on("work")(fail)
+            here.band.faults.delay(1, route="failed", times=1)
+            message = await here.say(room, "work")
+            await trio.sleep(0.4)
+            here.adapter.on("work")(reply)
+            await leave_and_return(here, room)
+            await here.settled(message)
+
+        assert records(here)[1:] == [(message, "failed"), (message, "processed")]
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_g11_g14_a_message_that_stays_listed_after_a_final_no_is_marked_and_not_run(
+    status: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(POLLING):
+            await here.settled(await here.say(room, "before"))
+            here.band.faults.refuse(status, route="processed", times=1)
+            message = await here.say(room, "work")
+            await trio.sleep(1)
+            for number in range(130):  # more than a room remembers
+                await here.settled(await here.say(room, f"{number}"))
+            await here.settled(message)
+
+        assert starts(here).count(message) == 1
+        assert here.band.attempts(message, here.account) == ["success"]
+
+
+async def test_g21_a_chat_control_is_not_offered_again_in_a_room_left_during_its_mark(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        here.adapter = adapter = TakesAll()
+        room = await here.room()
+        async with here.running():
+            here.band.faults.delay(1, route="processed", times=1)
+            message = await here.say(room, "approve")
+            await leave_and_return(here, room)
+            await here.settled(message)
+
+        assert adapter.offered == [message]
+        assert adapter.calls == []
