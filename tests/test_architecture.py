@@ -22,7 +22,7 @@ ROOT: Final = Path(band_trio.__file__).parent
 
 # From the ground up; a part may use what is below it, and itself.
 LAYERS: Final[list[set[str]]] = [
-    {"early", "errors", "hygiene", "backoff", "bell", "nurseries"},
+    {"early", "errors", "extras", "hygiene", "backoff", "bell", "nurseries"},
     {"features"},
     {"tools_protocol"},
     {"texts", "types", "trace", "logs", "credentials", "endpoints"},

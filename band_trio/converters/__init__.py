@@ -1,7 +1,7 @@
 """History converters: what was said in a room, in the format of a model's API.
 
 All of them stand on `build_exchanges` and never raise. None needs the SDK of its provider except
-`PydanticAIHistoryConverter`, which loads it on first use.
+`PydanticAIHistoryConverter`, which loads it when one is made.
 """
 
 from band_trio.converters.anthropic import AnthropicHistoryConverter

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from band_trio.converters.exchanges import AssistantText, UserText, build_exchanges
 from band_trio.converters.plain import joined
+from band_trio.extras import load_extra
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponsePart
@@ -19,6 +20,9 @@ class PydanticAIHistoryConverter:
     Raises:
         ImportError: the extra `pydantic-ai` is not installed.
     """
+
+    def __init__(self) -> None:
+        load_extra("pydantic_ai.messages", "pydantic-ai", type(self).__name__)
 
     def convert(self, raw: list[dict[str, Any]]) -> list[ModelMessage]:
         """Return the messages of *raw*, oldest first."""

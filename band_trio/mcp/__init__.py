@@ -5,9 +5,9 @@ Needs the extra `mcp`, but for `build_mcp_registrations` and `OpenTurns`.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from band_trio.extras import load_extra
 from band_trio.mcp.registrations import MCPToolRegistration, build_mcp_registrations
 from band_trio.mcp.turns import OpenTurns
 
@@ -29,10 +29,4 @@ _LATER: Final = {"LocalMCPServer": "http", "MCPServer": "server"}
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = importlib.import_module(f"{__name__}.{_LATER[name]}")
-    except ModuleNotFoundError as exc:
-        raise ImportError(
-            f"{name} needs the extra `mcp` ({exc.name} is missing): pip install 'band-trio[mcp]'"
-        ) from exc
-    return getattr(module, name)
+    return getattr(load_extra(f"{__name__}.{_LATER[name]}", "mcp", name), name)
