@@ -16,6 +16,7 @@ from band_trio.runtime.blocking import timed
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult, claim_outcome
 from band_trio.runtime.judgement import did_its_work
+from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.outbox import Entry
 from band_trio.runtime.record import Fate, Record
 from band_trio.runtime.reports import failure_report, log_failed_turn
@@ -76,6 +77,7 @@ class Cycle:
             self._closed()
             raise
         if claim.result is not ClaimResult.CLAIMED:
+            self._keep_interrupt(turn, claim)
             self._closed()
             return CycleEnd(claim)
         record, entry = self._decide(turn, decided)
@@ -113,6 +115,15 @@ class Cycle:
             return None
         # Its runs were used up by an earlier process, and only its number says so.
         return Record(self._room_id, message.id, Fate.FAILED, error="given up before")
+
+    def _keep_interrupt(self, turn: ActiveTurn, claim: ClaimOutcome) -> None:
+        """Let an interrupt hold for the next claim of a message that may be ours by then.
+
+        A room that is stopped keeps the message for its play, as after a stop that came later.
+        """
+        over = claim.result in (ClaimResult.STOPPED, ClaimResult.GONE)
+        if turn.ended_by is EndReason.INTERRUPT and not over:
+            self._services.outbox.done.add(self._room_id, turn.message.id)
 
     # ------------------------------------------------------------------ work
 

@@ -1,4 +1,4 @@
-"""Work that is done is not done again, whatever became of its mark."""
+"""Work that is done, or was called off, is not done (again), whatever became of its mark or claim."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import trio
 import trio.testing
 
 from band_trio import SessionConfig
+from band_trio.localband.band import LocalBand
+from band_trio.localband.fault_rules import RequestFault
+from band_trio.localband.faults import error_reply
 from band_trio.types import AgentToolsProtocol, PlatformMessage
 from tests.runtime.harness import Scripted, Stage, reply, stage
-from tests.runtime.views import fail, marks, records, starts
+from tests.runtime.views import claims, fail, marks, records, starts
 
 POLLING = SessionConfig(idle_resync_seconds=5, idle_resync_max_seconds=5)
 
@@ -105,3 +108,105 @@ async def test_g21_a_chat_control_is_not_offered_again_in_a_room_left_during_its
 
         assert adapter.offered == [message]
         assert adapter.calls == []
+
+
+# --------------------------------------------------------------------------- called off
+
+
+def lost(band: LocalBand, how: str) -> None:
+    """Let the next claim take two seconds at least, and its answer be lost."""
+    no = error_reply(500, None, "no", None, None)
+    match how:
+        case "stored":
+            fault = RequestFault(commit=True, delay_answer=2, answer=no)
+            band.faults.on_request(fault, route="processing")
+        case "not stored":
+            fault = RequestFault(commit=False, delay=2, answer=no)
+            band.faults.on_request(fault, route="processing")
+        case "silence":
+            band.faults.hang(route="processing")
+
+
+LOST = ["stored", "not stored", "silence"]
+
+
+@pytest.mark.parametrize("how", LOST)
+async def test_g40_g41_an_interrupt_during_a_claim_whose_answer_is_lost_consumes_the_message(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await here.settled(await here.say(room, "before"))
+            lost(here.band, how)
+            message = await here.say(room, "work")
+            await trio.sleep(1)
+            await here.band.user.interrupt(here.account)
+            await here.settled(message)
+            await here.settled(await here.say(room, "after"))
+
+        assert here.adapter.texts == ["before", "after"]
+        assert records(here)[1] == (message, "processed")
+        assert here.adapter.interrupts == [(room, "interrupt")]
+
+
+@pytest.mark.parametrize("how", LOST)
+async def test_g41_g49_a_stop_after_the_interrupt_of_such_a_claim_decides(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await here.settled(await here.say(room, "before"))
+            lost(here.band, how)
+            message = await here.say(room, "work")
+            await trio.sleep(1)
+            await here.band.user.interrupt(here.account)
+            await here.band.user.stop(room)
+            await trio.sleep(30)
+            assert starts(here) == starts(here)[:1]
+            await here.band.user.play(room)
+            await here.settled(message)
+
+        assert here.adapter.texts == ["before", "work"]
+
+
+@pytest.mark.parametrize("how", LOST)
+async def test_g40_g54_an_interrupt_during_such_a_claim_holds_in_the_room_joined_again(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await here.settled(await here.say(room, "before"))
+            lost(here.band, how)
+            message = await here.say(room, "work")
+            await trio.sleep(1)
+            await here.band.user.interrupt(here.account)
+            await here.band.user.remove(room, here.account)
+            await trio.sleep(20)
+            await here.band.user.add(room, here.account)
+            await here.settled(message)
+
+        assert here.adapter.texts == ["before"]
+
+
+async def test_g40_an_interrupt_during_a_claim_that_is_stopped_leaves_the_message_to_the_play(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await here.settled(await here.say(room, "before"))
+            here.band.faults.delay(2, route="processing", times=1)
+            message = await here.say(room, "work")
+            await trio.sleep(1)
+            here.band.faults.suppress(event="agent.control", times=1)
+            await here.band.user.stop(room)
+            await here.band.user.interrupt(here.account)
+            await trio.sleep(5)
+            assert claims(here)[-1] == (message, "stopped")
+            await here.band.user.play(room)
+            await here.settled(message)
+
+        assert here.adapter.texts == ["before", "work"]
