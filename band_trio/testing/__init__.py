@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from band_trio.extras import load_extra
 from band_trio.testing.fake_records import MessageHold
 from band_trio.testing.fake_tools import FakeAgentTools
 from band_trio.testing.scripted_anthropic import open_scripted_anthropic
@@ -26,6 +27,7 @@ from band_trio.testing.scripted_model import (
     ToolTurn,
 )
 from band_trio.testing.scripted_openai import open_scripted_openai
+from band_trio.testing.serving import serving
 from band_trio.testing.turns import (
     TurnResult,
     events_of_type,
@@ -40,6 +42,13 @@ from band_trio.tools.failures import MISSING_REPLY_FAILURE
 
 if TYPE_CHECKING:
     from band_trio.localband import open_local_band
+else:
+
+    def open_local_band(*args: Any, **kwargs: Any) -> Any:
+        """Open the embedded platform; see `band_trio.localband.open_local_band`."""
+        found = load_extra("band_trio.localband", "local", "open_local_band")
+        return found.open_local_band(*args, **kwargs)
+
 
 __all__ = [
     "MISSING_REPLY_FAILURE",
@@ -68,17 +77,5 @@ __all__ = [
     "platform_connection_stub",
     "reported_failures",
     "run_turn",
+    "serving",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "open_local_band":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from band_trio.localband import open_local_band as found
-    except ModuleNotFoundError as exc:
-        raise ImportError(
-            f"open_local_band needs the extra `local` ({exc.name} is missing): "
-            "pip install 'band-trio[local]'"
-        ) from exc
-    return found

@@ -10,14 +10,12 @@ import anthropic as _anthropic  # noqa: F401 - loaded here, not in the first tes
 import attrs
 import openai as _openai  # noqa: F401
 import pydantic_ai.direct as _direct  # noqa: F401
-import trio
 
 from band_trio.adapters.anthropic import AnthropicAdapter, AnthropicConfig
-from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.loop import ModelLoopAdapter
 from band_trio.adapters.model import ModelAdapter, ModelAdapterConfig
 from band_trio.adapters.openai import OpenAIAdapter, OpenAIConfig
-from band_trio.testing import FakeAgentTools, TurnResult, make_message, run_turn
+from band_trio.testing import FakeAgentTools, TurnResult, make_message, run_turn, serving
 from band_trio.testing.scripted_anthropic import open_scripted_anthropic
 from band_trio.testing.scripted_http import ScriptedServer
 from band_trio.testing.scripted_model import Script, ScriptedModel, ToolTurn
@@ -70,17 +68,6 @@ KINDS: Final = [
 ]  # fmt: skip
 
 
-@asynccontextmanager
-async def serving(adapter: SimpleAdapter[Any]) -> AsyncGenerator[None]:
-    """Run the adapter's `serve`, as an agent does."""
-    async with trio.open_nursery() as nursery:
-        await nursery.start(adapter.serve)
-        try:
-            yield
-        finally:
-            nursery.cancel_scope.cancel()
-
-
 @attrs.frozen
 class Bench:
     """An adapter that is open, its model, and a room."""
@@ -114,8 +101,7 @@ async def bench(kind: Kind, script: Script = (), **options: Any) -> AsyncGenerat
     model = ScriptedModel(script)
     async with kind.open(model) as server:
         adapter = kind.make(server, **options)
-        async with serving(adapter):
-            await adapter.on_started("Scribe", "notes")
+        async with serving(adapter, agent_name="Scribe", agent_description="notes"):
             yield Bench(adapter, model, make_tools(adapter))
     assert model.violations == []
 

@@ -19,8 +19,8 @@ from pydantic_ai.toolsets import FunctionToolset
 
 from band_trio.adapters.bridge import AsyncioAdapter
 from band_trio.adapters.bridged import BridgedTurn
-from band_trio.testing import make_message, run_turn
-from tests.adapters.kit import make_tools, serving
+from band_trio.testing import make_message, run_turn, serving
+from tests.adapters.kit import make_tools
 
 pytestmark = pytest.mark.slow
 
