@@ -95,6 +95,20 @@ async def test_numbers_that_json_has_not(kind: Kind) -> None:
         assert kept["metadata"] == {"x": told}
 
 
+@EACH
+async def test_pictures_that_cannot_be_read(kind: Kind) -> None:
+    def shots() -> dict[str, Any]:
+        """Take pictures."""
+        data = [" iVBO\nRw0K ", "abc", "n\u00f6", "", "iVBORw0K!"]
+        return {"content": [{"type": "image", "data": d, "mimeType": "image/png"} for d in data]}
+
+    async with bench(kind, [ToolTurn("shots"), NO_REPLY], additional_tools=[shots]) as b:
+        assert (await b.turn()).record == "processed"
+
+        assert str(b.last).count("iVBORw0K") == 1
+        assert "4 of them cannot be read." in results(b.last)[0][0]
+
+
 # --------------------------------------------------------------------------- names and ids
 
 

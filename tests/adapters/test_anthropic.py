@@ -10,10 +10,11 @@ from anthropic import AsyncAnthropic
 
 from band_trio.adapters.anthropic import AnthropicAdapter, AnthropicConfig
 from band_trio.adapters.replies import ToolRequest
+from band_trio.testing import serving
 from band_trio.testing.scripted_anthropic import open_scripted_anthropic
 from band_trio.testing.scripted_model import RawTurn, ScriptedModel, TextTurn
 from band_trio.types import ToolCallOutcome, TurnUsage
-from tests.adapters.kit import KINDS, LOOK, NO_REPLY, Bench, bench, make_tools, serving
+from tests.adapters.kit import KINDS, LOOK, NO_REPLY, Bench, bench, make_tools
 
 ANTHROPIC = KINDS[1]
 

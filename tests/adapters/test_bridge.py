@@ -35,10 +35,12 @@ from band_trio.testing import (
     events_of_type,
     failure_reports,
     make_message,
+    reported_failures,
     run_turn,
+    serving,
 )
 from band_trio.types import TurnUsage
-from tests.adapters.kit import make_tools, serving
+from tests.adapters.kit import make_tools
 
 Turn = BridgedTurn[str]
 MARIA = ["u1"]
@@ -77,8 +79,7 @@ async def bench(
     **options: Any,
 ) -> AsyncGenerator[Bench]:
     adapter = AsyncioAdapter[str](config, handler=handler, **options)
-    async with serving(adapter):
-        await adapter.on_started("Scribe", "notes")
+    async with serving(adapter, agent_name="Scribe", agent_description="notes"):
         yield Bench(adapter, make_tools(adapter))  # type: ignore[arg-type]
 
 
@@ -295,6 +296,53 @@ async def test_an_error_of_the_framework_fails_the_turn_bare() -> None:
     ((provider, text),) = failure_reports(room.tools)
     assert provider == "langgraph"
     assert "secret" not in text
+
+
+async def test_c12_an_error_after_the_reply_fails_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def handler(turn: Turn) -> None:
+        await say(turn, "The answer is 42.")
+        raise OwnError("after all")
+
+    async with bench(handler) as room:
+        result = await room.turn()
+
+    assert (result.record, result.error) == ("processed", None)
+    assert reported_failures(room.tools) == []
+    assert "failed after the reply: OwnError: after all" in caplog.text
+
+
+async def test_what_keeps_the_message_keeps_it_after_a_reply_too() -> None:
+    async def handler(turn: Turn) -> None:
+        await say(turn)
+        raise InputNotAccepted("not now")
+
+    async with bench(handler) as room:
+        assert (await room.turn()).record == "not-accepted"
+
+
+async def test_a_handler_that_returns_no_text_is_told_so() -> None:
+    async def handler(turn: Turn) -> Any:  # noqa: ASYNC124 - the shape is given
+        return {"output": "hi"}
+
+    async with bench(handler, AsyncioAdapterConfig(relay_final_text=True)) as room:
+        result = await room.turn()
+
+    assert isinstance(result.error, TypeError)
+    assert "must return text or None, not dict" in str(result.error)
+    assert [failure["detail"] for failure in reported_failures(room.tools)] == ["TypeError"]
+
+
+@pytest.mark.parametrize("usage", [{"input_tokens": 3}, None, "many", TurnUsage("x")])  # type: ignore[arg-type]
+async def test_a_bad_usage_fails_nothing(usage: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def handler(turn: Turn) -> None:
+        await turn.tool("band_no_reply")()
+        turn.usage = usage
+
+    async with bench(handler, emit="usage") as room:
+        assert (await room.turn()).record == "processed"
+    assert "usage was not posted" in caplog.text
 
 
 async def test_a_framework_that_cancels_itself_is_a_failed_turn() -> None:

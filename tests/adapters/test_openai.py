@@ -9,10 +9,11 @@ import pytest
 from openai import AsyncOpenAI
 
 from band_trio.adapters.openai import OpenAIAdapter, OpenAIConfig
+from band_trio.testing import serving
 from band_trio.testing.scripted_model import RawTurn, ScriptedModel, TextTurn, ToolsTurn, ToolTurn
 from band_trio.testing.scripted_openai import open_scripted_openai
 from band_trio.types import ToolCallOutcome, TurnUsage
-from tests.adapters.kit import KINDS, LOOK, NO_REPLY, Bench, bench, make_tools, results, serving
+from tests.adapters.kit import KINDS, LOOK, NO_REPLY, Bench, bench, make_tools, results
 
 OPENAI = KINDS[0]
 

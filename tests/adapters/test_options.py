@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from band_trio.adapters.anthropic import AnthropicAdapter, AnthropicConfig
+from band_trio.adapters.bridge import AsyncioAdapter, AsyncioAdapterConfig
 from band_trio.adapters.model import ModelAdapter, ModelAdapterConfig
 from band_trio.adapters.openai import OpenAIAdapter, OpenAIConfig
 from band_trio.errors import BandConfigError
@@ -70,6 +71,60 @@ def test_wrong_variables_are_named(
 def test_wrong_values_are_named(name: str, value: Any) -> None:
     with pytest.raises(BandConfigError, match=name):
         OpenAIConfig(**{"model": "m", name: value})
+
+
+ADAPTERS: Any = [
+    (OpenAIAdapter, OpenAIConfig),
+    (AnthropicAdapter, AnthropicConfig),
+    (ModelAdapter, ModelAdapterConfig),
+]
+
+
+@pytest.mark.parametrize(("adapter", "config"), ADAPTERS)
+def test_without_a_config_the_environment_is_asked(
+    adapter: Any, config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = f"{config.ENV_PREFIX}MODEL"
+    monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(
+        BandConfigError, match=f"needs the option 'model', or the variable {variable}"
+    ):
+        adapter()
+
+    monkeypatch.setenv(variable, "test:m")
+    assert adapter().config == config(model="test:m")
+
+
+@pytest.mark.parametrize(("adapter", "config"), ADAPTERS)
+def test_a_config_of_another_class_is_refused(adapter: Any, config: Any) -> None:
+    other = AnthropicConfig if config is OpenAIConfig else OpenAIConfig
+    for wrong in (other(model="m"), "gpt-5.2", {"model": "m"}):
+        with pytest.raises(
+            BandConfigError, match=f"config must be of class {config.__name__}, not"
+        ):
+            adapter(wrong)
+
+
+def test_the_bridge_has_a_config_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def handler(turn: Any) -> None: ...
+
+    with pytest.raises(BandConfigError, match="of class AsyncioAdapterConfig, not OpenAIConfig"):
+        AsyncioAdapter(OpenAIConfig(model="m"), handler=handler)  # type: ignore[arg-type]
+    monkeypatch.setenv("BAND_ASYNCIO_PROVIDER", "langgraph")
+    assert AsyncioAdapter(handler=handler).config == AsyncioAdapterConfig(provider="langgraph")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("model", 5), ("base_url", 5), ("custom_section", None), ("system_prompt", ["x"]),
+     ("token_option", 1), ("provider_key", 1234), ("relay_final_text", "no"),
+     ("include_base_instructions", 1), ("request_seconds", "9")],
+)  # fmt: skip
+def test_values_of_a_wrong_kind_are_named(name: str, value: Any) -> None:
+    for make in (OpenAIConfig.from_mapping, lambda data: OpenAIConfig(**data)):
+        with pytest.raises(BandConfigError, match=f"{name} must be") as caught:
+            make({"model": "m", name: value})
+        assert name != "provider_key" or "1234" not in str(caught.value)
 
 
 def test_the_key_is_not_shown() -> None:
