@@ -247,16 +247,14 @@ class AgentConfig:
         sound = not any(_problem(lane, getattr(self, lane.name)) for lane in lanes)
         if sound and self.rest_bulk + self.rest_priority >= self.rest_pool:
             more.append("rest_bulk + rest_priority must stay below rest_pool")
-        for name in ("rest_transport", "open_stream", "room_filter", "observer"):
+        transport: object = self.rest_transport
+        if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
+            kind = type(transport).__name__
+            more.append(f"rest_transport must be an httpx.AsyncBaseTransport, not {kind}")
+        for name in ("open_stream", "room_filter", "observer"):
             value = getattr(self, name)
-            usable = (
-                isinstance(value, httpx.AsyncBaseTransport)
-                if name == "rest_transport"
-                else callable(value)
-            )
-            if value is not None and not usable:
-                kind = "an httpx.AsyncBaseTransport" if name == "rest_transport" else "callable"
-                more.append(f"{name} must be {kind}, not {type(value).__name__}")
+            if value is not None and not callable(value):
+                more.append(f"{name} must be callable, not {type(value).__name__}")
         _raise_problems(self, *more)
 
 
