@@ -189,7 +189,10 @@ class Agent:
 
     @property
     def settings(self) -> RunSettings:
-        """What the agent was made of; `Agent(attrs.evolve(…))` makes one with other options."""
+        """What the agent was made of; `Agent(attrs.evolve(…))` makes one with other options.
+
+        Internal: its fields follow the runtime and may change in any version.
+        """
         return self._settings
 
     @property

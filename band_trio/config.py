@@ -222,7 +222,8 @@ class AgentConfig:
     rest_priority: int = count(8)
     """Requests at once reserved for claims and marks."""
     rest_pool: int = count(40)
-    """Connections at most: what both lanes together must stay below."""
+    """What both lanes together must stay below. Nothing else follows from it: each request of a
+    lane has a connection of its own."""
     rest_try_seconds: float = seconds(15)
     rest_call_seconds: float = seconds(60)
     """A whole repeatable call, its repetitions included."""
@@ -231,7 +232,9 @@ class AgentConfig:
     """Speculative reads per second of the whole agent."""
     resync_burst: int = count(100)
     contact_hook_seconds: float = seconds(30)
+    """Without effect: contact events are not supported yet."""
     contact_queue: int = count(256)
+    """Without effect: contact events are not supported yet."""
     stop_overhead_seconds: float = seconds(2)
 
     def __attrs_post_init__(self) -> None:

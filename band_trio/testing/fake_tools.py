@@ -194,7 +194,7 @@ class FakeAgentTools(FakeRecords, AgentTools):
         self._note()
         return await super().execute_tool_call_structured(name, args, call_id=call_id)
 
-    async def post_message(
+    async def _post_message(
         self,
         kind: str,
         content: str,
@@ -208,7 +208,7 @@ class FakeAgentTools(FakeRecords, AgentTools):
             if not hold.taken and hold.matches(content):
                 await hold.pass_through()
                 break
-        receipt = await super().post_message(
+        receipt = await super()._post_message(
             kind, content, people, attachment_ids, deadline, effect
         )
         given = getattr(people, "given", [person.id for person in people])

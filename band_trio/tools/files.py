@@ -95,7 +95,7 @@ class Files(Sending):
         uploaded = await self._upload(filename, body, deadline)
         text = caption if has_visible(caption) else texts.file_caption(filename)
         try:
-            receipt = await self.post_message(
+            receipt = await self._post_message(
                 "message", text, people, (uploaded.id,), deadline, TurnEffect.REPLY
             )
         except MessagePostError as exc:

@@ -222,13 +222,13 @@ class Sending(ToolCore):
         try:
             return await self._sends.run(
                 key,
-                lambda: self.post_message(kind, content, people, attachment_ids, deadline, effect),
+                lambda: self._post_message(kind, content, people, attachment_ids, deadline, effect),
             )
         except FlightLostError:
             self.turn.record(effect)
             raise MessagePostError(OUTCOME_UNKNOWN, texts.MESSAGE_MAY_BE_DELIVERED) from None
 
-    async def post_message(
+    async def _post_message(
         self,
         kind: str,
         content: str,
