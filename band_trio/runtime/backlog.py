@@ -46,8 +46,9 @@ class Held:
     due: float
     """When it may run again, in trio's time."""
     since: float
-    left: float
-    """Seconds, counted from *since*, for which it may keep others waiting; then it is set aside."""
+    """When it was held, in trio's time."""
+    may_hold: float
+    """Seconds from *since* for which it may delay later messages; then it is set aside."""
     spent: int
     """Runs that failed."""
     tries: int
@@ -56,7 +57,7 @@ class Held:
     @property
     def limit(self) -> float:
         """When it is set aside, in trio's time."""
-        return self.since + self.left
+        return self.since + self.may_hold
 
 
 @attrs.define(eq=False)
@@ -75,8 +76,9 @@ class Backlog:
     _carried: Held | None = attrs.field(default=None, init=False)
     """The held message while it runs again; its counts go on if it is held once more."""
     _stopped: tuple[str, int] | None = attrs.field(default=None, init=False)
-    """Id and failed runs of the message that a stop interrupted last: its row, from before them,
-    is run again as it is."""
+    """Id and failed runs of the message that a stop interrupted last, or whose claim was answered
+    `stopped`. Its row, the one in *resume* too, may be older than those runs, so the count is kept
+    here."""
 
     # ------------------------------------------------------------------ questions
 
@@ -93,7 +95,7 @@ class Backlog:
         return self.is_for_us(message) and message.delivery(self._agent_id).status != "processed"
 
     def is_known(self, message_id: str) -> bool:
-        """Tell whether this room already did, does or put off a message."""
+        """Tell whether a message is already handled, held, postponed or awaiting confirmation."""
         known = self._intake.ids.get(message_id)
         held = self.held is not None and self.held.message.id == message_id
         waits = known is not None and known.until > trio.current_time()
@@ -118,7 +120,7 @@ class Backlog:
         """Return how many runs of a message have failed: the platform's count, or ours."""
         known = self._intake.ids.get(message.id)
         own = known.spent if known is not None else 0
-        for waiting in (self._carry(message), self.held):
+        for waiting in (self._held_before(message), self.held):
             if waiting is not None and waiting.message.id == message.id:
                 own = max(own, waiting.spent)
         if self._stopped is not None and self._stopped[0] == message.id:
@@ -144,8 +146,8 @@ class Backlog:
         if self._outbox.holds(self._room_id, held.message.id):
             return None
         now = trio.current_time()
-        left = max(0.0, held.left - (now - held.since))
-        self.held, self._carried = None, attrs.evolve(held, since=now, left=left)
+        may_hold = max(0.0, held.may_hold - (now - held.since))
+        self.held, self._carried = None, attrs.evolve(held, since=now, may_hold=may_hold)
         return held.message
 
     def set_aside_late(self) -> bool:
@@ -167,24 +169,24 @@ class Backlog:
         if known is not None and known.state is Known.SET_ASIDE:
             self._set_aside(message, now + wait, spent)  # its time at the head is used up
             return
-        carried = self._carry(message)
-        left = self._session.hold_seconds
-        if carried is not None and carried.cause is not Cause.NOT_ACCEPTED:
-            left = carried.left
+        before = self._held_before(message)
+        may_hold = self._session.hold_seconds
+        if before is not None and before.cause is not Cause.NOT_ACCEPTED:
+            may_hold = before.may_hold
             if cause is Cause.UNCLAIMED:  # waiting for the claim's answer held the room up too
-                left = max(0.0, left - (now - carried.since))
+                may_hold = max(0.0, may_hold - (now - before.since))
         if cause is Cause.NOT_ACCEPTED:
-            left = math.inf
+            may_hold = math.inf
         tries = self._tries(message) + 1
-        self.held = Held(message, cause, now + wait, now, left, spent, tries)
+        self.held = Held(message, cause, now + wait, now, may_hold, spent, tries)
 
-    def _carry(self, message: ChatMessage) -> Held | None:
-        carried = self._carried
-        return carried if carried is not None and carried.message.id == message.id else None
+    def _held_before(self, message: ChatMessage) -> Held | None:
+        before = self._carried
+        return before if before is not None and before.message.id == message.id else None
 
     def _tries(self, message: ChatMessage) -> int:
-        carried = self._carry(message)
-        return carried.tries if carried is not None else 0
+        before = self._held_before(message)
+        return before.tries if before is not None else 0
 
     # ------------------------------------------------------------------ outcomes
 

@@ -38,9 +38,9 @@ class Intake:
     ids: IdTable = attrs.field(factory=IdTable, init=False)
     dirty: Dirty = attrs.field(default=Dirty.SPECULATIVE, init=False)
     watermark: datetime | None = attrs.field(default=None, init=False)
-    """Greatest inserted_at that was processed or given up here, of messages that are new: sent
-    after this room child began. Earlier ones say nothing of what an earlier child has processed
-    behind them."""
+    """`inserted_at` of the newest message handled here among those that arrived after the room
+    began. A hint at or after it may run without a read; an older message is never assumed to be
+    done."""
     caught_up: bool = attrs.field(default=False, init=False)
     """Whether the list was read to its end: what turns up from then on, and is not known, is new."""
     read_at: float = attrs.field(default=-math.inf, init=False)

@@ -200,7 +200,7 @@ class Outbox:
         record = entry.record
         answer = await self._rest.claim(record.room_id, record.message_id, within=self._try_seconds)
         if answer.status == 422:
-            return Answer(409)  # not ours to claim: there is nothing to settle
+            return Answer(409)  # not ours to claim: read by `mark_result` as REJECTED
         if answer.status != 200:
             return answer
         entry.claimed = True

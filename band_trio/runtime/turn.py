@@ -113,5 +113,5 @@ class ActiveTurn:
 
     @property
     def how(self) -> str:
-        """Word for traces: how the handler ended."""
+        """How the handler ended, for traces: `returned`, `raised`, or why it was ended."""
         return self.ended_by or ("raised" if self.error else "returned")
