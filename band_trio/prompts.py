@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
 from band_trio.texts import SYSTEM_UPDATE_PREFIX
+from band_trio.tools.catalogue import filter_tool_schemas, iter_tool_definitions
+from band_trio.tools.definitions import ToolDefinition
 from band_trio.types import AdapterFeatures, Capability
 
 BASE_INSTRUCTIONS: Final = """\
@@ -81,12 +84,13 @@ _CONTACTS: Final = """\
 ## Contacts
 
 Contacts are the people and agents you know beyond this room.
-- `band_list_contacts` lists them; `band_add_contact` asks somebody to become one; \
-`band_remove_contact` ends a contact.
-- `band_list_contact_requests` shows requests that wait for you and requests that you sent; \
-`band_respond_contact_request` approves or rejects the former and cancels the latter.
-
-If you are not sure whether to approve a request, ask the person you work for first."""
+- `band_list_contacts` lists them.
+- `band_add_contact` asks somebody to become one.
+- `band_remove_contact` ends a contact.
+- `band_list_contact_requests` shows requests that wait for you and requests that you sent.
+- `band_respond_contact_request` approves or rejects what others asked of you, and cancels what \
+you asked of them. If you are not sure whether to approve a request, ask the person you work for \
+first."""
 
 _FILES: Final = """\
 ## Files
@@ -100,13 +104,15 @@ _TASKS: Final = """\
 ## Tasks
 
 The room has a board with a goal and numbered tasks.
-- Before you start work that others share, read `band_get_board` and `band_list_tasks`.
-- `band_create_task` adds a task; that assigns it to nobody. Your first status on a task, set with \
-`band_update_task`, makes you one of its assignees.
-- Report your own progress with `status` and `active_form`: those are yours alone. Subject, detail \
-and state belong to everybody; leave those of others alone unless you are asked to change them.
-- `band_get_task` and `band_get_task_history` tell how a task stands and what happened to it; \
-`band_set_board` changes the goal."""
+- Before you start work that others share, read the goal with `band_get_board`.
+- Look into `band_list_tasks` as well: somebody may be at it already.
+- `band_create_task` adds a task; that assigns it to nobody.
+- Report your own progress with `band_update_task`: `status` and `active_form` are yours alone. \
+Your first status on a task makes you one of its assignees. Subject, detail and state belong to \
+everybody; leave those of others alone unless you are asked to change them.
+- `band_get_task` tells how a task stands.
+- `band_get_task_history` tells what happened to it.
+- `band_set_board` changes the goal."""
 
 _SECTIONS: Final = {
     Capability.MEMORY: _MEMORY,
@@ -137,19 +143,48 @@ def render_system_prompt(
 
     Identity; how a room works, unless *include_base_instructions* is off; one section for each
     capability in *features*; *extra_sections*; and *custom_section*, under a heading of its own
-    when the base instructions are there. *template* is accepted and has no effect.
+    when the base instructions are there. What explains a tool is left out where the filters of
+    *features* remove that tool. *template* is accepted and has no effect.
     """
+    features = features or AdapterFeatures()
+    sections = BASE_INSTRUCTIONS.split("\n\n## ") if include_base_instructions else []
+    sections = [*sections[:1], *(f"## {section}" for section in sections[1:])]
+    sections += [text for each, text in _SECTIONS.items() if each in features.capabilities]
+    rows = iter_tool_definitions(capabilities=features.capabilities)
+    offered = {row.name for row in filter_tool_schemas(rows, features, get_name=_name_of)}
     blocks = [_identity(agent_name, agent_description)]
-    if include_base_instructions:
-        blocks.append(BASE_INSTRUCTIONS)
-    capabilities = features.capabilities if features else frozenset()
-    blocks += [text for capability, text in _SECTIONS.items() if capability in capabilities]
+    blocks += [text for text in (_offered(section, offered) for section in sections) if text]
     blocks += [section.strip() for section in extra_sections if section.strip()]
     custom = custom_section.strip()
     if custom:
         heading = "## Developer Instructions\n\n" if include_base_instructions else ""
         blocks.append(heading + custom)
     return "\n\n".join(blocks)
+
+
+_TOOL: Final = re.compile(r"`(band_\w+)")
+_STEP: Final = re.compile(r"^\d+\. ", re.MULTILINE)
+
+
+def _name_of(tool: ToolDefinition) -> str:
+    return tool.name
+
+
+def _offered(section: str, offered: Collection[str]) -> str:
+    """Return a section without what explains tools that are not *offered*; empty for nothing."""
+    named = set(_TOOL.findall(section))
+    missing = named.difference(offered)
+    if not missing:
+        return section
+    # Steps that lack one lead nowhere.
+    if missing == named or _STEP.search(section):
+        return ""
+    lines = [line for line in section.split("\n") if missing.isdisjoint(_TOOL.findall(line))]
+    return "\n".join(_ONE_CALL if line == _TWO_CALLS else line for line in lines)
+
+
+_TWO_CALLS: Final = next(line for line in BASE_INSTRUCTIONS.split("\n") if "these two" in line)
+_ONE_CALL: Final = "- Every turn ends with this call. Do not stop before you have made it."
 
 
 def _identity(name: str, description: str) -> str:

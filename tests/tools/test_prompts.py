@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,34 @@ def test_every_tool_of_a_capability_is_explained_in_its_section() -> None:
     assert [tool for tool in BandTool if tool.value not in text] == sorted(
         unexplained, key=list(BandTool).index
     )
+
+
+def _without(*names: str) -> str:
+    every = frozenset(Capability)
+    return prompts.render_system_prompt(
+        features=AdapterFeatures(capabilities=every, exclude_tools=names)
+    )
+
+
+@pytest.mark.parametrize("name", BandTool)
+def test_a_tool_that_is_filtered_out_is_not_named(name: str) -> None:
+    text = _without(name)
+
+    assert not re.search(rf"\b{name}\b", text)
+    assert "\n\n\n" not in text
+    assert text.count("## ") >= prompts.render_system_prompt().count("## ") + 3
+
+
+def test_what_is_left_still_makes_sense() -> None:
+    assert "Every turn ends with this call." in _without("band_no_reply")
+    assert "two calls" not in _without("band_no_reply")
+    assert "## Working with others" not in _without("band_lookup_peers")
+    assert "## Files" not in _without(
+        "band_list_room_files", "band_read_room_file", "band_send_room_file"
+    )
+    only = AdapterFeatures(include_tools=("band_send_message",))
+    text = prompts.render_system_prompt(features=only)
+    assert set(re.findall(r"band_\w+", text)) == {"band_send_message"}
 
 
 SECTIONS = {
