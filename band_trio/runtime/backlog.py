@@ -72,7 +72,8 @@ class Backlog:
     _tracer: Tracer
     held: Held | None = attrs.field(default=None, init=False)
     resume: ChatMessage | None = attrs.field(default=None, init=False)
-    """The message that a stop interrupted: runs first after the play."""
+    """The message that a stop interrupted: runs first after the play. Kept until something has
+    come of it: another stop may come before it is claimed."""
     _carried: Held | None = attrs.field(default=None, init=False)
     """The held message while it runs again; its counts go on if it is held once more."""
     _stopped: tuple[str, int] | None = attrs.field(default=None, init=False)
@@ -133,11 +134,6 @@ class Backlog:
         """Return when a message that was set aside or refused may run again."""
         return self._intake.ids.next_due(self._intake.read_at)
 
-    def take_resume(self) -> ChatMessage | None:
-        """Return the message that a stop interrupted, and let go of it."""
-        message, self.resume = self.resume, None
-        return message
-
     def take_due(self) -> ChatMessage | None:
         """Return the held message if its time has come and its last mark is final."""
         held = self.held
@@ -192,6 +188,8 @@ class Backlog:
 
     def after(self, message: ChatMessage, end: CycleEnd) -> None:
         """Take in what came of a message."""
+        if self.resume is message and end.claim.result is not ClaimResult.STOPPED:
+            self.resume = None
         if end.record is None:
             self._after_claim(message, end.claim)
         elif end.record.fate is Fate.PROCESSED:
@@ -203,6 +201,15 @@ class Backlog:
         else:
             self._after_release(message, end.record)
         self._carried = None
+
+    def consumed(self, message: ChatMessage) -> None:
+        """Take in that the adapter took a message as a chat control: its place is void.
+
+        The watermark stays: messages before it may still wait.
+        """
+        self._intake.note(message.id, KnownMessage(Known.RECENT))
+        if self.resume is message:
+            self.resume = None
 
     def _after_claim(self, message: ChatMessage, claim: ClaimOutcome) -> None:
         now = trio.current_time()

@@ -17,8 +17,6 @@ import trio
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.backlog import Backlog
 from band_trio.runtime.briefing import Briefing
-from band_trio.runtime.intake import Intake
-from band_trio.runtime.known import Known, KnownMessage
 from band_trio.runtime.lifecycle import MARKS
 from band_trio.runtime.record import Fate, Record
 from band_trio.runtime.services import RoomServices
@@ -40,7 +38,6 @@ class ChatControls:
     _room_id: str
     _services: RoomServices
     _briefing: Briefing
-    _intake: Intake
     _backlog: Backlog
     _offered: dict[str, None] = attrs.field(factory=dict, init=False)
     _early: deque[ChatMessage] = attrs.field(factory=deque, init=False)
@@ -100,9 +97,7 @@ class ChatControls:
         ledger.close()
         if not any(answers):
             return False
-        # Known from here on, before anything is awaited: its hint and its place are void.
-        # The watermark stays: messages before it may still wait.
-        self._intake.note(message.id, KnownMessage(Known.RECENT))
+        self._backlog.consumed(message)  # before anything is awaited: its hint is void from here on
         services.tracer(Consumed(self._room_id, message.id))
         record = Record(self._room_id, message.id, Fate.PROCESSED, claim_first=True)
         await services.outbox.settle(services.outbox.put(record))

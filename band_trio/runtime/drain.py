@@ -49,8 +49,9 @@ class Drain:
     _control: RoomControl
     _run: Callable[[ChatMessage], Awaitable[None]]
     """Runs one message to its record."""
-    _free: Callable[[], bool]
-    """Whether the room may run a message now: not ending, not stopped, nothing held."""
+    _free: Callable[..., bool]
+    """Whether the room may run a message now, or this one: not ending, not stopped, nothing held,
+    none (but this one) that a stop interrupted."""
     _drained_in: int = attrs.field(default=-1, init=False)
     _failures: int = attrs.field(default=0, init=False)
     _asking: trio.CancelScope | None = attrs.field(default=None, init=False)
@@ -105,7 +106,7 @@ class Drain:
 
     async def _from_head(self) -> bool:
         """Run the stopped message or the oldest one; tell whether the list is empty."""
-        stopped = self._backlog.take_resume()
+        stopped = self._backlog.resume
         if stopped is not None:
             await self._run_one(stopped)
             return False
@@ -134,7 +135,7 @@ class Drain:
                 cursor = page.next_cursor
 
     async def _run_one(self, message: ChatMessage) -> None:
-        if not self._free():
+        if not self._free(message):
             raise _PassAbandoned
         self.found_work = True
         await self._run(message)

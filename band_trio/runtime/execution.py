@@ -92,9 +92,7 @@ class ExecutionContext:
         )
         self._polls = IdlePolls(session.idle_resync_seconds, session.idle_resync_max_seconds)
         self._interrupts = InterruptHooks(room_id, services)
-        self._chat_controls = ChatControls(
-            room_id, services, self.briefing, self._intake, self._backlog
-        )
+        self._chat_controls = ChatControls(room_id, services, self.briefing, self._backlog)
 
     # ------------------------------------------------------------------ told from outside: sync
 
@@ -240,9 +238,10 @@ class ExecutionContext:
             case _:  # IDLE: no turn runs between two steps, and the loop is over when ENDING
                 await self._idle()
 
-    def _is_free(self) -> bool:
-        backlog = self._backlog
-        return self._is_open() and backlog.held is None and backlog.resume is None
+    def _is_free(self, message: ChatMessage | None = None) -> bool:
+        first = self._backlog.resume
+        free = self._is_open() and self._backlog.held is None
+        return free and (first is None or first is message)
 
     def _is_open(self) -> bool:
         return self._ending is None and not self._control.stopped
@@ -312,13 +311,13 @@ class ExecutionContext:
 
     async def _run(self, message: ChatMessage) -> None:
         await self._interrupts.wait()
-        if not self._is_free():
+        if not self._is_free(message):
             self._intake.mark(Dirty.CAUSED)  # the message stays on the platform's list
             return
         assert self._cycle is not None  # set before the loop began
         if self._chat_controls.enabled and await self._chat_controls.consumed(message):
             return
-        if not self._is_free():  # something has changed while it was offered
+        if not self._is_free(message):  # something has changed while it was offered
             self._intake.mark(Dirty.CAUSED)
             return
         turn = self._open_turn(message)

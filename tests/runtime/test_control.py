@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 import trio
 import trio.testing
@@ -9,11 +11,8 @@ import trio.testing
 from band_trio import SessionConfig
 from band_trio.localband.fault_rules import PushFacts
 from band_trio.trace import Controlled, Recorded
-from tests.runtime.harness import Call, Stage, reply, stage
-
-
-async def hang(call: Call) -> None:
-    await trio.sleep_forever()
+from tests.runtime.harness import Call, Scripted, Stage, reply, stage
+from tests.runtime.views import fail, hang
 
 
 def records(here: Stage) -> list[str]:
@@ -111,6 +110,57 @@ async def test_g49_play_before_the_stopped_turn_has_ended_still_runs_it_first(
 
         assert here.adapter.texts == ["m0", "m0", "m1", "m2"]
         assert not here.adapter.overlapped
+
+
+class Slow(Scripted):
+    """Takes its time to hear of a stop."""
+
+    async def on_interrupt(self, room_id: str, mode: str) -> None:
+        await trio.sleep(4)
+
+
+async def pushed_during_the_hook(here: Stage, room: str) -> None:
+    await here.band.user.play(room)
+    await trio.sleep(1)
+    await here.band.user.stop(room)
+
+
+async def seen_in_the_answer_to_the_claim(here: Stage, room: str) -> None:
+    await trio.sleep(5)  # the hook is over
+    here.band.faults.delay(0.5, route="processing", times=1)
+    await here.band.user.play(room)
+    await trio.sleep(0.25)
+    here.band.faults.suppress(event="agent.control", times=1)
+    await here.band.user.stop(room)
+
+
+@pytest.mark.parametrize("again", [pushed_during_the_hook, seen_in_the_answer_to_the_claim])
+async def test_g49_a_second_stop_before_the_stopped_message_runs_leaves_it_the_first(
+    again: Callable[[Stage, str], Awaitable[None]], autojump_clock: trio.testing.MockClock
+) -> None:
+    """An older message, which was set aside, is due by then."""
+    session = SessionConfig(
+        max_message_retries=9, retry_base_seconds=20, retry_cap_seconds=20, hold_seconds=2
+    )
+    async with stage() as here:
+        here.adapter = Slow()
+        room = await here.room()
+        here.adapter.on("older")(fail)
+        here.adapter.on("stopped")(hang)
+        async with here.running(session):
+            await here.say(room, "older")
+            await here.say(room, "stopped")
+            await trio.sleep(5)
+            assert here.adapter.texts == ["older", "stopped"]
+            await here.band.user.stop(room)
+            await trio.sleep(1)
+            await again(here, room)
+            await trio.sleep(30)
+            assert here.adapter.texts == ["older", "stopped"]
+            await here.band.user.play(room)
+            await here.adapter.until_running()
+
+        assert here.adapter.texts == ["older", "stopped", "stopped"]
 
 
 async def test_g50_nothing_is_claimed_while_stopped(
