@@ -16,10 +16,12 @@ import logging
 from collections.abc import Callable
 from typing import Final, Never
 
+import attrs
 import trio
 
 from band_trio.bell import Bell
 from band_trio.config import AgentConfig
+from band_trio.link.retry_after import believed
 from band_trio.link.socket import Socket, SocketClosed
 from band_trio.link.state import LinkListener, LinkState
 from band_trio.link.topics import TopicTable
@@ -101,8 +103,8 @@ class Epoch:
         """End the connection. The first one to notice says why; the others change nothing."""
         if self._end is None:
             retry = self._retryable
-            if retry is not None and retry.retry_after is not None and end.retry_after is None:
-                end = ConnectionEnd(end.reason, code=end.code, retry_after=float(retry.retry_after))
+            if retry is not None and end.retry_after is None:
+                end = attrs.evolve(end, retry_after=believed(retry.retry_after))
             self._end = end
             self._stop()
 

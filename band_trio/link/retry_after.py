@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Final
 
+from band_trio.logs import RepeatedLog
 from band_trio.protocol.rest import ErrorBody
+
+_repeated: Final = RepeatedLog(logging.getLogger(__name__))
+
+LONGEST_SECONDS: Final = 3600.0
+"""A longer wait is taken for a mistake of the server, and this one obeyed instead."""
 
 
 def read_retry_after(header: Callable[[str], str | None], body: Any) -> float | None:
@@ -18,12 +25,12 @@ def read_retry_after(header: Callable[[str], str | None], body: Any) -> float | 
     """
     asked = [
         parse_retry_after(header("retry-after"), header("date")),
-        _plausible(ErrorBody.read(body).retry_after),
+        believed(ErrorBody.read(body).retry_after),
     ]
     known = [each for each in asked if each is not None]
     if known:
         return max(known)
-    return _until(header("x-ratelimit-reset"))
+    return _until(_number(header("x-ratelimit-reset") or ""), header("date"))
 
 
 def parse_retry_after(text: str | None, date: str | None = None) -> float | None:
@@ -36,18 +43,29 @@ def parse_retry_after(text: str | None, date: str | None = None) -> float | None
         return None
     seconds = _number(text)
     if seconds is not None:
-        return _plausible(seconds)
-    when = _moment(text)
-    if when is None:
+        return believed(seconds)
+    return _until(_moment(text), date)
+
+
+def believed(seconds: float | None) -> float | None:
+    """Return a told wait as it is obeyed: what cannot be is None, what is absurd is cut."""
+    if seconds is None or not 0 <= seconds < math.inf:
+        return None
+    if seconds > LONGEST_SECONDS:
+        _repeated.warning(
+            "the platform asks to wait for more than %g s, which is taken for a mistake: "
+            "no more than that is waited",
+            LONGEST_SECONDS,
+        )
+    return min(seconds, LONGEST_SECONDS)
+
+
+def _until(moment: float | None, date: str | None) -> float | None:
+    """Return how long it is to *moment* (unix seconds), by the clock of the server if it said."""
+    if moment is None:
         return None
     now = _moment(date) if date else None
-    return max(0.0, when - (time.time() if now is None else now))
-
-
-def _until(text: str | None) -> float | None:
-    """Read `X-RateLimit-Reset`: a moment in unix seconds."""
-    moment = _number(text) if text else None
-    return None if moment is None else _plausible(max(0.0, moment - time.time()))
+    return believed(max(0.0, moment - (time.time() if now is None else now)))
 
 
 def _number(text: str) -> float | None:
@@ -62,7 +80,3 @@ def _moment(text: str) -> float | None:
         return parsedate_to_datetime(text).timestamp()
     except (ValueError, OverflowError):
         return None
-
-
-def _plausible(seconds: float | None) -> float | None:
-    return seconds if seconds is not None and math.isfinite(seconds) and seconds >= 0 else None

@@ -20,8 +20,6 @@ POLICY_VIOLATION: Final = 1008
 RESTARTING: Final[dict[int, tuple[float, float]]] = {1012: (1.0, 5.0), 1013: (30.0, 60.0)}
 """Close code → the shortest and the longest wait (platform docs, How a connection ends)."""
 CONFLICT: Final = 409
-RETRY_AFTER_LIMIT_SECONDS: Final = 3600.0
-"""A told wait beyond an hour is taken for a mistake of the server."""
 
 
 @attrs.frozen
@@ -106,5 +104,4 @@ def _judge_status(end: ConnectionEnd, status: int, where: str, *, first: bool) -
 
 def _wait_as_told(retry_after: float) -> Wait:
     """Wait at least as told, and a little longer by chance: others were told the same."""
-    seconds = min(retry_after, RETRY_AFTER_LIMIT_SECONDS)
-    return Wait(seconds + random.uniform(0, 0.1 * seconds))
+    return Wait(retry_after + random.uniform(0, 0.1 * retry_after))

@@ -23,6 +23,24 @@ def joins(here: Stage, topic: str) -> int:
     return sum(row.what == "joined" and row.detail == topic for row in rows)
 
 
+async def test_c43_g11_g29_an_absurd_told_wait_costs_an_hour_not_years(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stage() as here, here.running():
+        room = await here.room()
+        await here.settled(await here.say(room, "warm"))
+        here.band.faults.refuse(429, retry_after=10**9, route="processed")
+        here.band.faults.refuse(429, retry_after=10**9, route="chats")
+        here.band.faults.suppress(event="room_added", times=1)
+        message = await here.say(room, "M")
+        here.band.cut(here.account)
+        other = await here.say(await here.room(), "N")
+        with trio.fail_after(2 * 3600):
+            await here.settled(message, other)
+        told = [m for m in caplog.messages if "taken for a mistake" in m]
+        assert 1 <= len(told) <= 3
+
+
 async def test_c40_g28_a_late_end_of_an_old_join_changes_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

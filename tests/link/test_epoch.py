@@ -355,6 +355,18 @@ async def test_a_retryable_supersede_reconnects_as_told(
         assert 9 <= trio.current_time() - closed < 10
 
 
+@pytest.mark.parametrize("told", [-5, 10**400], ids=["negative", "huge"])
+async def test_an_impossible_wait_of_a_supersede_does_not_end_the_run(
+    told: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_world() as world:
+        await world.start()
+        payload = {**SUPERSEDE, "retryable": True, "retry_after": told}
+        await world.peer.last.push(CONTROL, "supersede", payload)
+        await world.peer.last.close(1000)
+        await until(lambda: world.link.epoch == 2, 4000, every=1)
+
+
 @pytest.mark.parametrize(("code", "low", "high"), [(1012, 1, 5), (1013, 30, 60), (1001, 0, 0.5)])
 async def test_close_codes_decide_the_wait(
     autojump_clock: trio.testing.MockClock, code: int, low: float, high: float

@@ -7,7 +7,12 @@ from email.utils import formatdate
 
 import pytest
 
-from band_trio.link.retry_after import parse_retry_after, read_retry_after
+from band_trio.link.retry_after import (
+    LONGEST_SECONDS,
+    believed,
+    parse_retry_after,
+    read_retry_after,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +41,41 @@ def test_dates_are_compared_with_the_clock_of_the_server() -> None:
     soon = parse_retry_after(formatdate(time.time() + 90, usegmt=True))
     assert soon is not None
     assert 85 < soon <= 91
+
+
+def test_c49_the_reset_is_compared_with_the_clock_of_the_server_too() -> None:
+    server = time.time() + 3600  # it is right, and this machine an hour behind
+    date = formatdate(server, usegmt=True)
+    headers = {"date": date, "x-ratelimit-reset": str(int(server) + 2)}
+    assert read_retry_after(headers.get, None) == 2
+    wait = read_retry_after({"x-ratelimit-reset": str(int(time.time()) + 9)}.get, None)
+    assert wait is not None
+    assert 6 < wait <= 9
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"retry-after": "1000000000"}, None),
+        ({"retry-after": "Fri, 21 Oct 2095 07:28:00 GMT"}, None),
+        ({"x-ratelimit-reset": "99999999999"}, None),
+        ({}, {"error": {"retry_after": 10**300}}),
+    ],
+)
+def test_c43_a_wait_beyond_an_hour_is_taken_for_a_mistake(
+    headers: dict[str, str], body: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert read_retry_after(headers.get, body) == LONGEST_SECONDS
+    assert "taken for a mistake" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("told", "wait"),
+    [(None, None), (-5, None), (float("nan"), None), (float("inf"), None), (0, 0), (7, 7)]
+    + [(3600, 3600), (3601, 3600), (10**400, 3600)],
+)
+def test_waits_of_any_kind_are_believed_or_not(told: float | None, wait: float | None) -> None:
+    assert believed(told) == wait
 
 
 @pytest.mark.parametrize(

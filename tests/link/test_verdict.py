@@ -47,13 +47,11 @@ def test_c43_upgrade_answers(status: int, first: type, again: type) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("status", [429, 503])
-def test_c43_a_told_wait_is_a_minimum_and_has_a_limit(status: int, first: bool) -> None:
-    for seconds, low, high in ((7.0, 7, 7.7), (1e9, 3600, 3960)):
-        verdict = judge(
-            ConnectionEnd("busy", status=status, retry_after=seconds), "ws://x", first=first
-        )
-        assert isinstance(verdict, Wait)
-        assert low <= verdict.seconds <= high
+def test_c43_a_told_wait_is_a_minimum(status: int, first: bool) -> None:
+    end = ConnectionEnd("busy", status=status, retry_after=7.0)
+    verdict = judge(end, "ws://x", first=first)
+    assert isinstance(verdict, Wait)
+    assert 7 <= verdict.seconds <= 7.7
 
 
 @pytest.mark.parametrize("first", [True, False])
