@@ -71,8 +71,10 @@ def test_c43_a_wait_beyond_an_hour_is_taken_for_a_mistake(
 
 @pytest.mark.parametrize(
     ("told", "wait"),
-    [(None, None), (-5, None), (float("nan"), None), (float("inf"), None), (0, 0), (7, 7)]
-    + [(3600, 3600), (3601, 3600), (10**400, 3600)],
+    [
+        *((None, None), (-5, None), (float("nan"), None), (float("inf"), None)),
+        *((0, 0), (7, 7), (3600, 3600), (3601, 3600), (10**400, 3600)),
+    ],
 )
 def test_waits_of_any_kind_are_believed_or_not(told: float | None, wait: float | None) -> None:
     assert believed(told) == wait
