@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -12,6 +12,7 @@ from band_trio.link.api import Answer, Lane
 from band_trio.link.attachments import AttachmentCache
 from band_trio.link.routes import (
     message_path,
+    read_head,
     read_object,
     read_page,
     read_written,
@@ -75,10 +76,13 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
             BandApiError: any answer but 2xx.
             BandConnectionError: no answer.
         """
-        answer = await self.api.once("GET", f"{API}/me")
+        return read_object(await self._read_once(f"{API}/me"), AgentMe)
+
+    async def _read_once(self, path: str, params: Mapping[str, Any] | None = None) -> Answer:
+        answer = await self.api.once("GET", path, params=params or {})
         if not answer.ok:
             raise self.api.refusal(answer)
-        return read_object(answer, AgentMe)
+        return answer
 
     async def key_is_refused(self) -> bool:
         """Ask once whether the platform refuses the key; anything but 401 and 403 is no.
@@ -94,12 +98,9 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         With *one_try* it fails as `try_me` does, for a caller that has a patience of its own.
         """
         query = {"page": page, "page_size": PAGE}
-        if not one_try:
-            return read_page(await self.api.repeat("GET", f"{API}/chats", params=query), ChatRoom)
-        answer = await self.api.once("GET", f"{API}/chats", params=query)
-        if not answer.ok:
-            raise self.api.refusal(answer)
-        return read_page(answer, ChatRoom)
+        if one_try:
+            return read_page(await self._read_once(f"{API}/chats", query), ChatRoom)
+        return read_page(await self.api.repeat("GET", f"{API}/chats", params=query), ChatRoom)
 
     async def create_chat(self, task_id: str | None = None) -> ChatRoom | None:
         """Create a room owned by the agent; None when the answer does not say which.
@@ -124,20 +125,20 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
 
     # ----------------------------------------------------------------- work
 
-    async def get_next(self, room_id: str) -> ChatMessage | None:
-        """Return the oldest message that is to be worked on; None when there is none."""
-        answer = await self.api.repeat("GET", f"{room_path(room_id)}/messages/next")
-        return None if answer.status == 204 else read_object(answer, ChatMessage)
+    async def get_next(self, room_id: str) -> Page[ChatMessage]:
+        """Return the oldest message that is to be worked on, alone; an empty page if there is none.
+
+        One try, which fails as `try_me` does: rooms count what they ask, and have a back-off.
+        """
+        answer = await self._read_once(f"{room_path(room_id)}/messages/next")
+        return read_head(answer, ChatMessage)
 
     async def list_messages(
         self, room_id: str, cursor: str | None = None, limit: int = PAGE
     ) -> Page[ChatMessage]:
-        """Return one page of what is not processed yet, oldest first."""
-        answer = await self.api.repeat(
-            "GET",
-            f"{room_path(room_id)}/messages",
-            params={"sort_order": "asc", "limit": limit, "cursor": cursor},
-        )
+        """Return one page of what is not processed yet, oldest first. One try, as `get_next`."""
+        query = {"sort_order": "asc", "limit": limit, "cursor": cursor}
+        answer = await self._read_once(f"{room_path(room_id)}/messages", query)
         return read_page(answer, ChatMessage)
 
     async def get_context(

@@ -88,6 +88,18 @@ def read_page(answer: Answer, kind: type[T]) -> Page[T]:
         raise unreadable(answer, exc) from None
 
 
+def read_head(answer: Answer, kind: type[T]) -> Page[T]:
+    """Read the head of a list: a page of one, or of none where the list is empty.
+
+    One that is there and cannot be read is dropped, as in any list. Errors: see `read_object`.
+    """
+    if answer.status == 204:
+        return Page([])
+    if not isinstance(answer.data, dict):
+        raise unreadable(answer, RemoteProtocolError(f"{kind.__name__}: an object is needed"))
+    return Page.read({"data": [answer.data]}, kind)
+
+
 def read_written(answer: Answer, kind: type[T]) -> T | None:
     """Read the answer to a write. Any 2xx is success, so an odd body is only logged."""
     try:

@@ -32,10 +32,12 @@ T = TypeVar("T")
 READ_BASE: Final = 0.5
 READ_CAP: Final = 30.0
 """Seconds between two tries of a read that fails."""
+FAILS_AFTER: Final = 3
+"""Tries in a row after which a read that fails is told as a warning."""
 
 
 class _PassAbandoned(Exception):
-    """The pass cannot go on: its answers are out of date, or a read failed. It starts again."""
+    """The pass cannot go on: its answers are out of date. It starts again."""
 
 
 @attrs.define(eq=False)
@@ -53,7 +55,12 @@ class Drain:
     """Whether the room may run a message now, or this one: not ending, not stopped, nothing held,
     none (but this one) that a stop interrupted."""
     _drained_in: int = attrs.field(default=-1, init=False)
+    _speculative: bool = attrs.field(default=True, init=False)
+    """Whether nothing has said yet that this pass will find work: each try takes a token."""
     _failures: int = attrs.field(default=0, init=False)
+    """Tries that failed in a row."""
+    failing_since: float | None = attrs.field(default=None, init=False)
+    """When the first of them failed, in trio's time."""
     _asking: trio.CancelScope | None = attrs.field(default=None, init=False)
     found_work: bool = attrs.field(default=False, init=False)
     """Whether the last pass ran anything."""
@@ -72,19 +79,18 @@ class Drain:
 
     async def run_pass(self) -> None:
         """Read and run until nothing runnable is left, or the room has to look elsewhere."""
-        cause = self._intake.clear()
+        self._speculative = self._intake.clear() is not Dirty.CAUSED
         epoch = self._services.current_epoch()
         self.found_work = False
         try:
-            if cause is Dirty.SPECULATIVE:
-                await self._wait_for_token()
+            await self._wait_for_token()
             empty = await self._from_head()
             # While the agent is stopped `next` looks empty, and the signal may come later. Where
             # something told of work, the list is asked as well: else what comes next overtakes it.
-            if not empty or cause is Dirty.CAUSED:
+            if not empty or not self._speculative:
                 await self._walk()
         except _PassAbandoned:
-            self._intake.mark(Dirty.CAUSED)
+            self._intake.mark(Dirty.SPECULATIVE if self._speculative else Dirty.CAUSED)
         else:
             self._drained_in = epoch
             self._intake.caught_up = True
@@ -93,14 +99,10 @@ class Drain:
         """Ask a stopped room's `next`; a message says that it was resumed meanwhile."""
         revision = self._control.revision
         try:
-            head = await self._ask(partial(self._services.rest.get_next, self._room_id))
-        except BandError as exc:
-            _log.info("room %s: probing while stopped failed: %s", self._room_id, exc)
+            head = await self._once("next", partial(self._services.rest.get_next, self._room_id))
+        except (BandError, _PassAbandoned):
             return False
-        except _PassAbandoned:
-            return False
-        self._services.tracer(Read(self._room_id, "next"))
-        return head is not None and revision == self._control.revision
+        return bool(head.items) and revision == self._control.revision
 
     # ------------------------------------------------------------------ one pass
 
@@ -111,11 +113,10 @@ class Drain:
             await self._run_one(stopped)
             return False
         head = await self._read("next", partial(self._services.rest.get_next, self._room_id))
-        if head is None:
-            return True
-        if self._backlog.is_runnable(head):
-            await self._run_one(head)
-        return False
+        for message in head.items:
+            if self._backlog.is_runnable(message):
+                await self._run_one(message)
+        return not head.items and not head.dropped
 
     async def _walk(self) -> None:
         cursor: str | None = None
@@ -137,7 +138,7 @@ class Drain:
     async def _run_one(self, message: ChatMessage) -> None:
         if not self._free(message):
             raise _PassAbandoned
-        self.found_work = True
+        self.found_work, self._speculative = True, False
         await self._run(message)
         if not self._free():
             raise _PassAbandoned
@@ -145,17 +146,29 @@ class Drain:
     # ------------------------------------------------------------------ reads
 
     async def _read(self, kind: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Read once; an answer from before a control, or none at all, ends the pass."""
-        revision = self._control.revision
+        """Read until there is an answer; one from before a control ends the pass."""
+        while True:
+            revision = self._control.revision
+            try:
+                answer = await self._once(kind, ask)
+            except BandError as exc:
+                told = exc.retry_after if isinstance(exc, BandApiError) else None
+            else:
+                if revision != self._control.revision or not self._free():
+                    raise _PassAbandoned
+                return answer
+            await self._back_off(told or 0.0)
+            await self._wait_for_token()
+
+    async def _once(self, kind: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """Read once, and keep count of failures."""
         try:
             answer = await self._ask(ask)
         except BandError as exc:
-            await self._back_off(exc)  # noqa: ASYNC120 - cancelled, nobody needs the error
-            raise _PassAbandoned from None
-        self._failures = 0
+            self._note_failure(exc)
+            raise
+        self._failures, self.failing_since = 0, None
         self._services.tracer(Read(self._room_id, kind))
-        if revision != self._control.revision or not self._free():
-            raise _PassAbandoned
         return answer
 
     async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -167,34 +180,42 @@ class Drain:
                 self._asking = None
         raise _PassAbandoned
 
-    async def _back_off(self, error: BandError) -> None:
+    def _note_failure(self, error: BandError) -> None:
         self._failures += 1
-        wait = half_jitter(self._failures - 1, READ_BASE, READ_CAP)
-        if isinstance(error, BandApiError):
-            wait = max(wait, error.retry_after or 0.0)
-            if error.status == 401:
-                self._services.check_key()
-            elif error.status in (403, 404):
-                self._services.doubt(self._room_id)
-        _repeated.log(
-            logging.INFO,
-            "room %s: reading its list failed, next try in %.1f s: %s",
-            self._room_id,
-            wait,
-            error,
-        )
+        if self.failing_since is None:
+            self.failing_since = trio.current_time()
+        status = error.status if isinstance(error, BandApiError) else None
+        if status == 401:
+            self._services.check_key()
+        elif status in (403, 404):
+            self._services.doubt(self._room_id)
+        if self._failures < FAILS_AFTER:
+            _log.debug("room %s: its list could not be read: %s", self._room_id, error)
+        else:
+            _repeated.warning(
+                "room %s: its list could not be read %d times in a row: %s",
+                self._room_id, self._failures, error,
+            )  # fmt: skip
+
+    async def _back_off(self, told: float) -> None:
+        """Wait before the next try, at least as told, and at most until a new connection."""
+        wait = max(half_jitter(self._failures - 1, READ_BASE, READ_CAP), told)
         epoch, due = self._services.current_epoch(), trio.current_time() + wait
-        while self._free() and epoch == self._services.current_epoch():
-            if trio.current_time() >= due:
-                return
+        while trio.current_time() < due:
+            if not self._free() or epoch != self._services.current_epoch():
+                raise _PassAbandoned
             await self._intake.bell.wait_until(due)
 
     async def _wait_for_token(self) -> None:
-        """Wait for the agent's bucket, unless something turns up that asks for a read."""
+        """Wait for the agent's bucket, unless something has turned up that asks for a read."""
+        if self._is_asked_for():
+            return
         due = self._services.bucket.reserve()
-        while trio.current_time() < due:
+        while trio.current_time() < due and not self._is_asked_for():
             if not self._free():
                 raise _PassAbandoned
-            if self._intake.dirty is Dirty.CAUSED or self._intake.waiting:
-                return
             await self._intake.bell.wait_until(due)
+
+    def _is_asked_for(self) -> bool:
+        intake = self._intake
+        return not self._speculative or intake.dirty is Dirty.CAUSED or intake.waiting

@@ -107,12 +107,19 @@ class ExecutionContext:
             return RoomState.STOPPED
         if self._backlog.held is not None:
             return RoomState.HELD
-        return RoomState.SYNC if self._intake.dirty else RoomState.IDLE
+        if self._intake.dirty or self._drain.failing_since is not None:
+            return RoomState.SYNC
+        return RoomState.IDLE
 
     @property
     def holds(self) -> bool:
         """Whether a message waits and keeps later ones waiting."""
         return self._backlog.held is not None
+
+    @property
+    def unread_since(self) -> float | None:
+        """Since when its list cannot be read, in trio's time; None when the last try was fine."""
+        return self._drain.failing_since
 
     @property
     def given_up(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import attrs
+import trio
 
 from band_trio.runtime.parts import Parts
 from band_trio.runtime.problems import Problems
@@ -31,6 +32,8 @@ class Health:
     """Messages that are not run any more, as far as remembered."""
     stalled: tuple[str, ...] = ()
     """Rooms whose turn was told to end and does not."""
+    unread: dict[str, float] = attrs.field(factory=dict)
+    """Rooms whose list could not be read at the last try → seconds since the first such try."""
     unconfirmed: int = 0
     """Marks that the platform has not confirmed."""
     oldest_unconfirmed: float = 0.0
@@ -59,6 +62,11 @@ def health_of(parts: Parts | None, problems: Problems) -> Health:
         held=sum(room.holds for room in rooms),
         given_up=sum(room.given_up for room in rooms),
         stalled=tuple(presence.stalled()),
+        unread={
+            room.room_id: trio.current_time() - room.unread_since
+            for room in rooms
+            if room.unread_since is not None
+        },
         unconfirmed=len(outbox),
         oldest_unconfirmed=outbox.oldest_age(),
         problems=problems.texts(),

@@ -23,6 +23,7 @@ from band_trio.protocol.rest import (
     EventReceipt,
     Mention,
     MessageReceipt,
+    Page,
     Recipient,
 )
 
@@ -109,12 +110,21 @@ async def test_reading_work_and_history() -> None:
             f"GET {C}/context?limit=100&cursor=c+2",
         ]
     async with rest_over(body={"data": MESSAGE}) as (rest, seen):
-        message = await rest.get_next("r1")
-        assert message is not None
-        assert message.content == "hi"
+        head = await rest.get_next("r1")
+        assert [message.content for message in head.items] == ["hi"]
         assert seen == [f"GET {C}/messages/next"]
     async with rest_over(204) as (rest, _):
-        assert await rest.get_next("r1") is None
+        assert await rest.get_next("r1") == Page([])
+    async with rest_over(body={"data": {"id": 5}}) as (rest, _):
+        assert await rest.get_next("r1") == Page([], dropped=1), "there is one, whatever it is"
+
+
+async def test_g32_the_reads_of_a_room_are_one_try() -> None:
+    async with rest_over(503) as (rest, seen):
+        for read in (rest.get_next, rest.list_messages):
+            with pytest.raises(BandApiError):
+                await read("r1")
+        assert len(seen) == 2
 
 
 async def test_claims_and_marks_are_one_try_with_any_answer() -> None:

@@ -1,0 +1,104 @@
+"""Lists that cannot be read: a bad row stops nothing, an outage is told and costs few requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from band_trio import SessionConfig
+from band_trio.localband.room import Message
+from tests.runtime.harness import stage
+from tests.runtime.views import sent
+
+
+async def test_g26_g27_an_unreadable_row_at_the_head_holds_nobody_up(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    render = Message.render
+
+    def odd(self: Message) -> dict[str, Any]:
+        row = render(self)
+        return {**row, "sender_type": None} if self.content.endswith("bad") else row
+
+    monkeypatch.setattr(Message, "render", odd)
+    async with stage() as here:
+        room = await here.room()
+        bad, first = await here.say(room, "bad"), await here.say(room, "first")
+        async with here.running() as agent:
+            await here.settled(first)
+            began = trio.current_time()
+            await here.settled(await here.say(room, "second"))
+            assert trio.current_time() == began, "pushed, and run at once"
+            assert agent.health().unread == {}
+            asked = len(sent(here, "next"))
+            await trio.sleep(1200)
+            assert len(sent(here, "next")) - asked <= 11, "polled as an idle room is"
+        assert here.band.state(bad, here.account) != "processed"
+        assert here.adapter.texts == ["first", "second"]
+
+
+@pytest.mark.parametrize("route", ["next", "messages"])
+async def test_g25_a_list_that_cannot_be_read_is_told_until_it_can(
+    route: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stage() as here:
+        room, other = await here.room(), await here.room()
+        async with here.running() as agent:
+            await trio.sleep(300)
+            rule = here.band.faults.refuse(500, route=route, room=room, times=None)
+            if route == "messages":
+                here.band.faults.odd_answer(b'{"data": {}}', route="next", room=room, times=None)
+            here.band.cut(here.account)
+            message = await here.say(room, "m")
+            await trio.sleep(3600)
+            health = agent.health()
+            assert health.rooms == {"sync": 1, "idle": 1}
+            assert list(health.unread) == [room]
+            assert health.unread[room] == pytest.approx(3600, abs=60)
+            told = [r for r in caplog.records if "list could not be read" in r.message]
+            assert {r.levelname for r in told if room in r.message} == {"WARNING"}
+            assert other not in caplog.text
+            assert 50 < len(told) <= 3 + 60
+            here.band.faults.clear()
+            await here.settled(message)
+            await trio.sleep(1)
+            assert rule.hits > 0
+            assert agent.health().unread == {}
+            assert agent.health().rooms == {"idle": 2}
+
+
+@pytest.mark.parametrize("cause", ["poll", "epoch"])
+async def test_g32_speculative_reads_that_fail_stay_within_the_rate_too(
+    cause: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    session = SessionConfig(idle_resync_seconds=60, idle_resync_max_seconds=60)
+    async with stage() as here:
+        for _ in range(100):
+            await here.room()
+        async with here.running(session, resync_rate=2, resync_burst=5):
+            await trio.sleep(200)
+            here.band.faults.refuse(503, route="next", times=None)
+            if cause == "epoch":
+                here.band.cut(here.account)
+            began = len(sent(here, "next"))
+            await trio.sleep(200)
+            assert 300 <= len(sent(here, "next")) - began <= 2 * 200 + 5 + 1
+
+
+async def test_g32_a_read_that_a_hint_asks_for_takes_no_token(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The bucket is empty for minutes; the room that is told of work reads at once."""
+    async with stage() as here:
+        rooms = [await here.room() for _ in range(60)]
+        async with here.running(resync_rate=0.5, resync_burst=1):
+            await trio.sleep(300)
+            here.band.faults.refuse(503, route="next", times=2, room=rooms[-1])
+            here.band.cut(here.account)
+            await trio.sleep(5)
+            began = trio.current_time()
+            await here.settled(await here.say(rooms[-1], "m"))
+            assert trio.current_time() - began < 3
