@@ -15,19 +15,17 @@ import trio
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from band_trio import Agent, SimpleAdapter
+from band_trio import Agent, SimpleAdapter, mcp
 from band_trio.localband import open_local_band
-from band_trio.mcp import LocalMCPServer, OpenTurns, build_mcp_registrations
-from band_trio.tools.catalogue import selected_tool_definitions
 
 
 class BackendAdapter(SimpleAdapter):
     def __init__(self):
         super().__init__()
-        self.turns = OpenTurns()
-        tools = selected_tool_definitions(self.features)
-        rows = build_mcp_registrations(self.turns.get, tools, room_from_connection=True)
-        self.server = LocalMCPServer("band", rows, room_bound=True)
+        self.turns = mcp.OpenTurns()
+        tools = mcp.selected_tool_definitions(self.features)
+        rows = mcp.build_mcp_registrations(self.turns.get, tools, room_from_connection=True)
+        self.server = mcp.LocalMCPServer("band", rows, room_bound=True)
 
     async def serve(self, *, task_status):  # noqa: ASYNC128 - the server reports it
         await self.server.serve(task_status=task_status)

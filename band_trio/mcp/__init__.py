@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from band_trio.extras import load_extra
 from band_trio.mcp.registrations import MCPToolRegistration, build_mcp_registrations
 from band_trio.mcp.turns import OpenTurns
+from band_trio.tools.catalogue import iter_tool_definitions, selected_tool_definitions
 
 if TYPE_CHECKING:
     from band_trio.mcp.http import LocalMCPServer
@@ -21,6 +22,8 @@ __all__ = [
     "MCPToolRegistration",
     "OpenTurns",
     "build_mcp_registrations",
+    "iter_tool_definitions",
+    "selected_tool_definitions",
 ]
 
 _LATER: Final = {"LocalMCPServer": "http", "MCPServer": "server"}

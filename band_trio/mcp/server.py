@@ -78,15 +78,21 @@ class MCPServer:
         return Server(self.name, on_list_tools=list_tools, on_call_tool=call_tool, **self._about)
 
     async def serve_stdio(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self,
+        *,
+        room_id: str | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve one client on stdin and stdout, until it closes them or this is cancelled.
+
+        With *room_id* the whole connection is for that room: register the tools with
+        `room_from_connection`, and they take no `chat_id`.
 
         Meanwhile what the program prints goes to stderr: stdout belongs to the protocol.
         """
         async with _standard_streams() as (stdin, stdout):
             async with stdio_server(cast("Any", stdin), cast("Any", stdout)) as (read, write):
-                server = self.protocol()
+                server = self.protocol(lambda _: room_id)
                 task_status.started()
                 await server.run(read, write, server.create_initialization_options())
 
