@@ -16,7 +16,7 @@ from band_trio.credentials import Credentials, load_agent_config
 from band_trio.endpoints import resolve_endpoints
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError
 from band_trio.logs import thinned_lines
-from band_trio.nurseries import hide_nursery
+from band_trio.nurseries import GuardedNursery
 from band_trio.preprocessing import DefaultPreprocessor
 from band_trio.runtime.health import Health
 from band_trio.runtime.lifecycle import ShutdownReport
@@ -177,13 +177,12 @@ class Agent:
     @asynccontextmanager
     async def _running(self) -> AsyncGenerator[Agent]:
         """Run in the background of a block; leaving the block stops the agent and waits."""
-        with hide_nursery("Agent"):
-            async with trio.open_nursery() as nursery:
-                await nursery.start(self.run)
-                try:
-                    yield self
-                finally:
-                    self.stop()
+        async with GuardedNursery("Agent") as nursery:
+            await nursery.start(self.run)
+            try:
+                yield self
+            finally:
+                self.stop()
 
     # ------------------------------------------------------------------ looking
 

@@ -10,8 +10,7 @@ import attrs
 from band_trio.features import AdapterFeatures, Capability, TurnEffect
 
 if TYPE_CHECKING:
-    import trio
-
+    from band_trio.nurseries import GuardedNursery
     from band_trio.tools.custom import CustomTools
 
 ToolFormat = Literal["openai", "anthropic"]
@@ -36,7 +35,7 @@ class TurnLedger(Protocol):
     judged: bool
 
     @property
-    def nursery(self) -> trio.Nursery: ...
+    def nursery(self) -> GuardedNursery: ...
     @property
     def replied(self) -> bool: ...
     @property

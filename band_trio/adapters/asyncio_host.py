@@ -27,7 +27,7 @@ from band_trio.adapters.asyncio_loop import (
 )
 from band_trio.errors import ProviderRunError, TurnClosedError
 from band_trio.hygiene import leaf_errors
-from band_trio.nurseries import hide_nursery
+from band_trio.nurseries import GuardedNursery, hide_nursery
 
 _log: Final = logging.getLogger(__name__)
 
@@ -107,15 +107,14 @@ class AsyncioHost:
         # of the block by just so long that its tasks can clean up.
         thread = trio.CancelScope(shield=True)
         try:
-            with hide_nursery("open_asyncio_host"):
-                async with trio.open_nursery() as nursery:
-                    try:
-                        nursery.start_soon(self._in_thread, thread)
-                        await self._ready.wait()
-                        yield self
-                    finally:
-                        thread.deadline = trio.current_time() + self._stop_seconds
-                        self._loop.stop()
+            async with GuardedNursery("open_asyncio_host") as nursery:
+                try:
+                    nursery.start_soon(self._in_thread, thread)
+                    await self._ready.wait()
+                    yield self
+                finally:
+                    thread.deadline = trio.current_time() + self._stop_seconds
+                    self._loop.stop()
         finally:
             for call in list(self._calls):
                 call.lose()

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from band_trio.hygiene import leaf_errors
-from band_trio.nurseries import is_cancellation
+from band_trio.nurseries import is_own_cancellation
 from band_trio.runtime.problems import Problems
 
 _log: Final = logging.getLogger(__name__)
@@ -28,9 +28,10 @@ def is_async_callable(fn: Callable[..., Any]) -> bool:
     )
 
 
-def ends_program(error: BaseException) -> bool:
-    """Tell whether *error* holds a `SystemExit` or `KeyboardInterrupt`, which pass every boundary."""
-    return any(isinstance(leaf, SystemExit | KeyboardInterrupt) for leaf in leaf_errors(error))
+def program_end(error: BaseException) -> BaseException | None:
+    """Return the `SystemExit` or `KeyboardInterrupt` in *error*, which passes every boundary."""
+    ends = (leaf for leaf in leaf_errors(error) if isinstance(leaf, SystemExit | KeyboardInterrupt))
+    return next(ends, None)
 
 
 @attrs.define(eq=False)
@@ -70,11 +71,11 @@ class Hooks:
         try:
             with bound as scope:
                 await self.call(fn, *args)
-        except trio.Cancelled:
-            raise
         except BaseException as exc:  # noqa: ASYNC103 - the boundary to the application
-            if ends_program(exc) or is_cancellation(exc):
+            if is_own_cancellation(exc):
                 raise
+            if (end := program_end(exc)) is not None:
+                raise end  # noqa: B904 - what came with it does not matter any more
             _log.warning("%s failed", name, exc_info=exc)
             self._problems.note(f"{name} raised {type(leaf_errors(exc)[0]).__name__}")
             return

@@ -21,7 +21,7 @@ from band_trio.hygiene import leaf_errors
 from band_trio.link.api import open_api
 from band_trio.link.link import BandLink
 from band_trio.link.rest import RestClient
-from band_trio.nurseries import hide_nursery, is_cancellation
+from band_trio.nurseries import GuardedNursery, as_error, hide_nursery, is_own_cancellation
 from band_trio.protocol.events import agent_rooms
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
@@ -124,10 +124,8 @@ class PlatformRuntime:
                         await self._end_rooms(parts)
         except StartAborted:
             _log.info("stopped while starting")
-        except trio.Cancelled:
-            raise
         except BaseException as exc:
-            if is_cancellation(exc):
+            if is_own_cancellation(exc):
                 raise
             self.lifecycle.fail(_single(exc))
 
@@ -135,8 +133,8 @@ class PlatformRuntime:
         self,
         rest: RestClient,
         parts: Parts,
-        sockets: trio.Nursery,
-        rooms: trio.Nursery,
+        sockets: GuardedNursery,
+        rooms: GuardedNursery,
         ready: Callable[[], None],
     ) -> None:
         """Start, and go on until the end; returns also when the start is aborted or fails.
@@ -179,7 +177,7 @@ class PlatformRuntime:
                 await port.clean_up(self._hooks, self.lifecycle, seconds)  # noqa: ASYNC102
                 nursery.cancel_scope.cancel(reason="the adapter has been cleaned up")
 
-    def _make_parts(self, rest: RestClient, me: AgentMe, rooms: trio.Nursery) -> Parts:
+    def _make_parts(self, rest: RestClient, me: AgentMe, rooms: GuardedNursery) -> Parts:
         return make_parts(
             self.settings,
             me,
@@ -194,7 +192,7 @@ class PlatformRuntime:
         )
 
     async def _start_parts(
-        self, rest: RestClient, parts: Parts, sockets: trio.Nursery, rooms: trio.Nursery
+        self, rest: RestClient, parts: Parts, sockets: GuardedNursery, rooms: GuardedNursery
     ) -> None:
         """Connect, list the rooms, start their children."""
         link, patience_until = parts.link, self._patience_until
@@ -231,16 +229,14 @@ class PlatformRuntime:
             await serve(task_status=Status())
             if endless:
                 raise RuntimeError(f"{name} ended by itself")
-        except trio.Cancelled:
-            raise
         except BaseException as exc:
-            if is_cancellation(exc) or not up:
+            if is_own_cancellation(exc) or not up:
                 raise
             if not isinstance(exc, BandError):
                 _log.exception("%s failed", name)
             self.lifecycle.fail(_single(exc))
 
-    def _check_key(self, rest: RestClient, nursery: trio.Nursery) -> None:
+    def _check_key(self, rest: RestClient, nursery: GuardedNursery) -> None:
         """Find out whether a 401 was meant: one request at a time, however many were refused."""
         if not self._checking_key:
             self._checking_key = True
@@ -301,14 +297,13 @@ class PlatformRuntime:
 
 
 @asynccontextmanager
-async def _nursery(what: str) -> AsyncGenerator[trio.Nursery]:
+async def _nursery(what: str) -> AsyncGenerator[GuardedNursery]:
     """Open a nursery that is cancelled when its block ends, and hidden from errors."""
-    with hide_nursery(what):
-        async with trio.open_nursery() as nursery:
-            yield nursery
-            nursery.cancel_scope.cancel(reason=f"{what}: the end")
+    async with GuardedNursery(what) as nursery:
+        yield nursery
+        nursery.cancel_scope.cancel(reason=f"{what}: the end")
 
 
 def _single(error: BaseException) -> BaseException:
-    leaves = leaf_errors(error)
+    leaves = leaf_errors(as_error(error))
     return leaves[0] if len(leaves) == 1 else error

@@ -17,11 +17,11 @@ from band_trio.backoff import half_jitter
 from band_trio.bell import Bell
 from band_trio.config import RoomFilter
 from band_trio.hygiene import leaf_errors
-from band_trio.nurseries import is_cancellation
+from band_trio.nurseries import GuardedNursery, is_own_cancellation
 from band_trio.protocol.events import Mode, chat_room, room_participants
 from band_trio.runtime.control import RoomControl, UnservedControls
 from band_trio.runtime.execution import ExecutionContext
-from band_trio.runtime.hooks import ends_program
+from band_trio.runtime.hooks import program_end
 from band_trio.runtime.intake import Dirty
 from band_trio.runtime.listing import RoomLister, RoomListing
 from band_trio.runtime.services import RoomServices
@@ -58,7 +58,7 @@ class RoomPresence:
     """All memberships of the agent."""
 
     _services: RoomServices
-    _nursery: trio.Nursery
+    _nursery: GuardedNursery
     """The rooms': children live there and can be ended in order even if `serve` breaks."""
     _want: Callable[[str], None]
     """Make a topic desired."""
@@ -319,13 +319,11 @@ class RoomPresence:
             self._services.tracer(RoomServed(membership.room_id))
         try:
             await room.run()
-        except trio.Cancelled:
-            raise
         except BaseException as exc:
-            if is_cancellation(exc):
+            if is_own_cancellation(exc):
                 raise
-            if ends_program(exc):
-                self._services.lifecycle.fail(_program_end(exc))
+            if (end := program_end(exc)) is not None:
+                self._services.lifecycle.fail(end)
             else:
                 _log.exception("room %s broke and is started again", membership.room_id)
                 names = ", ".join(type(leaf).__name__ for leaf in leaf_errors(exc))
@@ -337,8 +335,3 @@ class RoomPresence:
     def _is_over(self, membership: Membership, generation: int) -> bool:
         """Tell whether a child of this generation has nothing left to do but to clean up."""
         return membership.generation != generation or self._services.lifecycle.closing
-
-
-def _program_end(error: BaseException) -> BaseException:
-    leaves = leaf_errors(error)
-    return next(leaf for leaf in leaves if isinstance(leaf, SystemExit | KeyboardInterrupt))

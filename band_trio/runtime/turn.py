@@ -16,9 +16,9 @@ import trio
 
 from band_trio.errors import RoomExecutionStoppedError
 from band_trio.hygiene import leaf_errors
-from band_trio.nurseries import is_cancellation
+from band_trio.nurseries import GuardedNursery, as_error, is_own_cancellation
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.hooks import ends_program
+from band_trio.runtime.hooks import program_end
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.tools.ledger import Ledger
 
@@ -80,11 +80,9 @@ class ActiveTurn:
         cancellation and what ends the program (`SystemExit`, `KeyboardInterrupt`) pass.
         """
         try:
-            async with trio.open_nursery() as nursery:
+            async with GuardedNursery("the turn") as nursery:
                 self.ledger.open_in(nursery)
                 nursery.start_soon(handler, name=f"turn of message {self.message.id}")
-        except trio.Cancelled:
-            raise
         except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
             self._keep(exc)
         finally:
@@ -97,15 +95,17 @@ class ActiveTurn:
         """Run a step before the handler behind the same boundary; None if it failed."""
         try:
             return await step()
-        except trio.Cancelled:
-            raise
         except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
             self._keep(exc)
             return None
 
     def _keep(self, exc: BaseException) -> None:
-        if ends_program(exc) or is_cancellation(exc):
+        """Keep what failed the turn; our cancellation and the end of the program pass."""
+        if is_own_cancellation(exc):
             raise exc
+        if (end := program_end(exc)) is not None:
+            raise end
+        exc = as_error(exc)
         leaves = [leaf for leaf in leaf_errors(exc) if not isinstance(leaf, trio.Cancelled)]
         if any(isinstance(leaf, RoomExecutionStoppedError) for leaf in leaves):
             self.ended_by = later_end(self.ended_by, EndReason.STOP)

@@ -11,6 +11,7 @@ import trio
 
 from band_trio.errors import BandConfigError, InputNotAccepted
 from band_trio.hygiene import leaf_errors
+from band_trio.nurseries import GuardedNursery
 from band_trio.testing.fake_tools import FakeAgentTools
 from band_trio.testing.seeds import FAKE_ROOM, FAKE_TIME
 from band_trio.tools.failures import (
@@ -106,7 +107,7 @@ async def run_turn(
     error: BaseException | None = None
     try:
         with tools.bound_to(getattr(adapter, "features", None)):
-            async with trio.open_nursery() as nursery:
+            async with GuardedNursery("the turn") as nursery:
                 turn.open_in(nursery)
                 await adapter.on_event(inp)
     except BaseException as exc:  # noqa: ASYNC103 - errors of the adapter are the result

@@ -79,10 +79,8 @@ async def test_the_end_of_the_program_comes_out(ends: type[BaseException]) -> No
     async def end(inp: AgentInput) -> None:  # noqa: ASYNC124 - the shape is given
         raise ends
 
-    with pytest.raises(BaseExceptionGroup) as caught:  # noqa: ASYNC401 - RaisesGroup is not typed for these
+    with pytest.raises(ends):
         await run_turn(Bare(end), make_message("x"), FakeAgentTools())
-
-    assert caught.group_contains(ends)
 
 
 async def test_the_turn_ends_with_its_nursery_and_is_closed_then(
