@@ -2,10 +2,7 @@
 # requires-python = ">=3.11"
 # dependencies = ["band-trio[local]", "langgraph"]
 # ///
-"""A LangGraph agent: it runs on asyncio, so `AsyncioAdapter` gives it a loop in a thread.
-
-Its model is a script, so that this needs no key: put any chat model of LangChain there.
-"""
+"""A LangGraph agent on an asyncio loop. Its model is a script: put any other of LangChain there."""
 
 # expects: Graph: Good day.
 import trio
@@ -27,23 +24,24 @@ class Script(FakeMessagesListChatModel):
 
 ARGS = {"content": "Good day.", "mentions": ["@your-name"]}
 CALL = AIMessage("", tool_calls=[{"name": "band_send_message", "args": ARGS, "id": "call_1"}])
-rooms = {}  # what was said; a turn that is cut off leaves it as it was
 
 
 async def answer(turn):
     tools = [StructuredTool.from_function(coroutine=t.as_function()) for t in turn.tools]
     model = Script(responses=[CALL, AIMessage("done")]).bind_tools(tools)
-    prompt = SystemMessage(turn.system_prompt)
 
     async def think(state):
-        return {"messages": [await model.ainvoke([prompt, *state["messages"]])]}
+        prompt = [SystemMessage(turn.system_prompt), *state["messages"]]
+        return {"messages": [await model.ainvoke(prompt)]}
 
     graph = StateGraph(MessagesState).add_node("think", think).add_node("tools", ToolNode(tools))
-    graph.add_edge(START, "think").add_conditional_edges("think", tools_condition)
-    agent = graph.add_edge("tools", "think").compile()
-    before = rooms.get(turn.room_id) or ([HumanMessage(turn.history)] if turn.history else [])
-    result = await agent.ainvoke({"messages": [*before, HumanMessage(turn.prompt)]})
-    rooms[turn.room_id] = result["messages"]
+    graph.add_edge(START, "think").add_edge("tools", "think")
+    graph.add_conditional_edges("think", tools_condition)
+    said = turn.memory.get("said") or [HumanMessage(turn.history)] * bool(turn.history)
+    start = {"messages": [*said, HumanMessage(turn.prompt)]}
+    async for state in graph.compile().astream(start, stream_mode="values"):
+        if not getattr(state["messages"][-1], "tool_calls", None):  # no result is missing
+            turn.memory["said"] = state["messages"]
 
 
 async def main():
@@ -53,8 +51,8 @@ async def main():
         async with Agent.create(adapter=AsyncioAdapter(handler=answer), **band.connection(account)):
             message = await band.user.send(room, "hello", mentions=[account])
             await band.until(lambda: band.state(message, account) == "processed")
-        texts = [m for m in await band.user.messages(room) if m["message_type"] == "text"]
-        print(f"Graph: {texts[-1]['content'].partition(' ')[2]}")
+        said = [m["content"] for m in await band.user.messages(room) if m["message_type"] == "text"]
+        print(f"Graph: {said[-1].partition(' ')[2]}")
 
 
 trio.run(main)

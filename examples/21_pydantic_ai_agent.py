@@ -7,9 +7,9 @@
 # expects: Keeper: There are 3 bolts.
 import pydantic_ai
 import trio
+from pydantic_ai import FunctionToolset, Tool
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
-from pydantic_ai.toolsets import FunctionToolset
 
 from band_trio import Agent
 from band_trio.adapters import AsyncioAdapter
@@ -21,14 +21,12 @@ def script(messages, info):
     last = messages[-1].parts[-1]
     if not isinstance(last, ToolReturnPart):
         return ModelResponse([ToolCallPart("stock", {"item": "bolts"})])
-    if last.tool_name != "stock":
-        return ModelResponse([TextPart("done")])
     args = {"content": f"There are {last.content} bolts.", "mentions": ["@your-name"]}
-    return ModelResponse([ToolCallPart("band_send_message", args)])
+    send = ToolCallPart("band_send_message", args)
+    return ModelResponse([send if last.tool_name == "stock" else TextPart("done")])
 
 
 keeper = pydantic_ai.Agent(FunctionModel(script))
-rooms = {}  # what was said; a turn that is cut off leaves it as it was
 
 
 @keeper.tool_plain
@@ -37,13 +35,15 @@ async def stock(item: str) -> int:  # noqa: ASYNC124 - a sync one runs in a thre
 
 
 async def answer(turn):
+    tools = [Tool.from_schema(t, t.name, t.description, t.parameters) for t in turn.tools]
+    about = {"instructions": turn.system_prompt, "message_history": turn.memory.get("said")}
     prompt = f"{turn.history}\n\n{turn.prompt}".strip()
-    make = pydantic_ai.Tool.from_schema
-    room = [make(t, t.name, t.description, t.parameters) for t in turn.tools]
-    about = {"message_history": rooms.get(turn.room_id), "instructions": turn.system_prompt}
-    result = await keeper.run(prompt, toolsets=[FunctionToolset(room)], **about)
-    turn.usage += TurnUsage.from_object(result.usage, input="input_tokens", output="output_tokens")
-    rooms[turn.room_id] = result.all_messages()
+    async with keeper.iter(prompt, toolsets=[FunctionToolset(tools)], **about) as run:
+        async for node in run:
+            if keeper.is_model_request_node(node):  # no result is missing
+                turn.memory["said"] = [*run.all_messages(), node.request]
+    turn.memory["said"] = run.all_messages()
+    turn.usage += TurnUsage.from_object(run.usage, input="input_tokens", output="output_tokens")
 
 
 async def main():

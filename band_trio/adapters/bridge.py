@@ -90,7 +90,8 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
 
     Give a *handler*, or write `handle` in a subclass. Either runs on asyncio, once per message;
     turns of several rooms run concurrently on the loop. Its tools come back into the turn. When
-    the turn is cancelled, the handler's task is too. *lifespan* makes what lives as long as the
+    the turn is cancelled, the handler's task is too. What it keeps of a room belongs into
+    `turn.memory`. *lifespan* makes what lives as long as the
     agent; it is entered and left on the loop, in one task. Without *history_converter* the history
     is a transcript, one text.
     """
@@ -129,6 +130,8 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
         self._lifespan = lifespan
         self._host: AsyncioHost | None = None
         self._state: Any = None
+        # One entry for each room that the agent is in; `on_cleanup` removes it.
+        self._rooms: dict[str, dict[str, Any]] = {}
 
     # ----------------------------------------------------------------- on asyncio, to override
 
@@ -146,6 +149,14 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
         return self._lifespan() if self._lifespan is not None else nullcontext()
 
     # ----------------------------------------------------------------- on trio
+
+    async def on_cleanup(self, room_id: str) -> None:
+        """Forget a room; what overrides this calls it, too."""
+        self._rooms.pop(room_id, None)
+
+    async def cleanup_all(self) -> None:
+        """Forget all rooms; what overrides this calls it, too."""
+        self._rooms.clear()
 
     @property
     def host(self) -> AsyncioHost:
@@ -188,6 +199,8 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
     ) -> None:
         """Have the framework handle *msg*."""
         call = self.host.begin()
+        if is_session_bootstrap:
+            self._rooms.pop(room_id, None)
         turn = BridgedTurn(
             msg=msg,
             room_id=room_id,
@@ -202,6 +215,7 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
                 is_hub_room=tools.is_hub_room,
             ),
             state=self._state,
+            memory=self._rooms.setdefault(room_id, {}),
             call=call,
             tools=tools,
             emit=self.features.emit,

@@ -168,6 +168,10 @@ class BridgedTurn(Generic[H]):
     system_prompt: str
     state: Any = None
     """What the adapter's `lifespan` has yielded."""
+    memory: dict[str, Any] = attrs.field(factory=dict, repr=False)
+    """For what the handler keeps of the room, such as messages of its framework: from turn to turn,
+    also of one that is cut off, until the agent leaves the room. Where `is_session_bootstrap` it is
+    empty: `history` has what was said."""
     usage: TurnUsage = attrs.field(factory=TurnUsage)
     """Tokens used; set it or add to it, and it is posted where the adapter emits usage."""
     _call: HostCall = attrs.field(repr=False)

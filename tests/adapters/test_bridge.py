@@ -227,6 +227,32 @@ async def test_the_last_text_is_relayed_only_where_that_is_wanted() -> None:
         assert room.tools.chat == ["plain", "hi"]
 
 
+async def test_what_is_kept_of_a_room_is_dropped_with_it() -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def handler(turn: Turn) -> None:
+        seen.append(dict(turn.memory))
+        turn.memory["said"] = [*turn.memory.get("said", ()), turn.msg.content]
+        if turn.msg.content == "two":
+            raise OwnError
+        await turn.tool("band_no_reply")()
+
+    async with bench(handler) as room:
+        await room.turn("one")
+        await room.turn("two", is_session_bootstrap=False)
+        await room.turn("three", is_session_bootstrap=False)
+        assert seen == [{}, {"said": ["one"]}, {"said": ["one", "two"]}]
+        await room.turn("history again", is_session_bootstrap=True)
+        assert seen[-1] == {}
+
+        await room.adapter.on_cleanup("room-fake")
+        assert room.adapter._rooms == {}
+        await room.turn("new", is_session_bootstrap=False)
+        assert seen[-1] == {}
+        await room.adapter.cleanup_all()
+        assert room.adapter._rooms == {}
+
+
 async def test_code_that_rooms_share_finds_its_turn() -> None:
     async def shared_tool() -> str:
         await asyncio.sleep(0)
@@ -531,6 +557,7 @@ class Counting(AsyncioAdapter[str]):
         await turn.tool("band_send_message")(content=f"{count}", mentions=[turn.msg.sender_id])
 
     async def on_cleanup(self, room_id: str) -> None:
+        await super().on_cleanup(room_id)
         await self.host.call(self._forget, room_id)
 
     async def _forget(self, room_id: str) -> None:

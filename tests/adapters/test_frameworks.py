@@ -33,8 +33,6 @@ class Script(FakeMessagesListChatModel):
 
 
 def langgraph() -> Handler:
-    rooms: dict[str, list[Any]] = {}
-
     async def handler(turn: BridgedTurn[str]) -> None:
         tools = [StructuredTool.from_function(coroutine=t.as_function()) for t in turn.tools]
         call = {
@@ -53,18 +51,18 @@ def langgraph() -> Handler:
         graph.add_edge(START, "think")
         graph.add_conditional_edges("think", tools_condition)
         graph.add_edge("tools", "think")
-        before = rooms.get(turn.room_id, [])
-        state: Any = {"messages": [*before, HumanMessage(turn.prompt)]}
-        result = await graph.compile().ainvoke(state)
-        rooms[turn.room_id] = result["messages"]
-        assert [m.type for m in result["messages"]] == ["human", "ai", "tool", "tool", "ai"]
+        before = turn.memory.get("said", [])
+        asked: Any = {"messages": [*before, HumanMessage(turn.prompt)]}
+        async for state in graph.compile().astream(asked, stream_mode="values"):
+            if not getattr(state["messages"][-1], "tool_calls", None):
+                turn.memory["said"] = state["messages"]
+        kinds = [m.type for m in turn.memory["said"]]
+        assert kinds == ["human"] * (1 + len(before)) + ["ai", "tool", "tool", "ai"]
 
     return handler
 
 
 def pydantic_agent() -> Handler:
-    rooms: dict[str, list[ModelMessage]] = {}
-
     def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         last = messages[-1].parts[-1]
         if isinstance(last, ToolReturnPart):
@@ -78,16 +76,22 @@ def pydantic_agent() -> Handler:
 
     async def handler(turn: BridgedTurn[str]) -> None:
         tools: Any = FunctionToolset([tool.as_function() for tool in turn.tools])
-        memory = rooms.get(turn.room_id)
-        result = await agent.run(turn.msg.content, message_history=memory, toolsets=[tools])
-        rooms[turn.room_id] = result.all_messages()
-        assert len(rooms[turn.room_id]) == 4
+        before = turn.memory.get("said", [])
+        prompt = turn.msg.content
+        async with agent.iter(prompt, message_history=before, toolsets=[tools]) as run:
+            async for node in run:
+                if agent.is_model_request_node(node):
+                    turn.memory["said"] = [*run.all_messages(), node.request]
+        turn.memory["said"] = run.all_messages()
+        assert len(turn.memory["said"]) == 4
+        assert len(turn.memory["said"][0].parts) == 1 + len(before)
 
     return handler
 
 
 @pytest.mark.parametrize("make", [langgraph, pydantic_agent])
 async def test_cut_off_in_a_tool_the_next_turn_runs(make: Callable[[], Handler]) -> None:
+    """And knows the message of the first."""
     adapter = AsyncioAdapter[str](handler=make(), emit=())
     tools: Any = make_tools(adapter)  # type: ignore[arg-type]
     with trio.fail_after(20):
@@ -95,7 +99,7 @@ async def test_cut_off_in_a_tool_the_next_turn_runs(make: Callable[[], Handler])
 
             async def turn(content: str) -> str:
                 message = make_message(content, sender_id="u1")
-                result = await run_turn(adapter, message, tools)
+                result = await run_turn(adapter, message, tools, is_session_bootstrap=False)
                 assert result.error is None
                 return result.record
 
@@ -105,6 +109,7 @@ async def test_cut_off_in_a_tool_the_next_turn_runs(make: Callable[[], Handler])
                 nursery.cancel_scope.cancel()
             assert tools.chat == []
             assert await turn("second") == "processed"
+            assert "first" in str(adapter._rooms)
     assert tools.chat == ["second"]
 
 
