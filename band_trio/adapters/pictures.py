@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 
-from band_trio.hygiene import without_surrogates
 from band_trio.tools.narration import output_text
 from band_trio.tools.results import is_mcp_content_result
 
@@ -28,7 +27,7 @@ def pictures_of(value: Any) -> tuple[str, list[Picture]]:
 
     What is no base64 is left out: providers refuse the whole request for it.
     """
-    text = without_surrogates(output_text(value))
+    text = output_text(value)
     if not is_mcp_content_result(value):
         return text, []
     blocks = [b for b in value["content"] if isinstance(b, Mapping) and b.get("type") == "image"]
