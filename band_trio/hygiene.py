@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
+from band_trio.leaves import leaf_errors
+
 REDACTED: Final = "[REDACTED]"
 SHORTENED: Final = "\n… shortened …\n"
 """Stands where the middle of a long text was."""
@@ -227,18 +229,6 @@ def _splits(text: str, index: int) -> bool:
 
 def _is_flag_part(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
-
-
-def leaf_errors(error: BaseException) -> list[BaseException]:
-    """Return the errors of nested groups, in order; a plain error is its own leaf."""
-    leaves, waiting = [], [error]
-    while waiting:  # no recursion: groups can be nested deeper than the stack
-        each = waiting.pop()
-        if isinstance(each, BaseExceptionGroup):
-            waiting.extend(reversed(each.exceptions))
-        else:
-            leaves.append(each)
-    return leaves
 
 
 def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) -> str:

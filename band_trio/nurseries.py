@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVarTuple, cast
 import attrs
 import trio
 
-from band_trio.hygiene import leaf_errors
+from band_trio.leaves import leaf_errors
 
 Ts = TypeVarTuple("Ts")
 

@@ -22,7 +22,7 @@ ROOT: Final = Path(band_trio.__file__).parent
 
 # From the ground up; a part may use what is below it, and itself.
 LAYERS: Final[list[set[str]]] = [
-    {"early", "errors", "extras", "hygiene", "backoff", "bell", "nurseries"},
+    {"early", "errors", "extras", "hygiene", "backoff", "bell", "leaves", "nurseries"},
     {"features"},
     {"tools_protocol"},
     {"texts", "types", "trace", "logs", "credentials", "endpoints"},
@@ -183,7 +183,7 @@ def pure_files() -> list[str]:
         name
         for name in names()
         if name.startswith(("protocol/", "localband/world"))
-        or name in {"errors.py", "hygiene.py", "backoff.py"}
+        or name in {"errors.py", "hygiene.py", "leaves.py", "backoff.py"}
     ]
 
 

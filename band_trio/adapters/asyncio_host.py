@@ -26,7 +26,7 @@ from band_trio.adapters.asyncio_loop import (
     is_asyncio_cancellation,
 )
 from band_trio.errors import ProviderRunError, TurnClosedError
-from band_trio.hygiene import leaf_errors
+from band_trio.leaves import program_end
 from band_trio.nurseries import GuardedNursery, hide_nursery
 
 _log: Final = logging.getLogger(__name__)
@@ -340,9 +340,8 @@ class _Callback:
             cancelled, rest = exc.split(trio.Cancelled)
         elif isinstance(exc, trio.Cancelled):
             cancelled, rest = exc, None
-        leaves = leaf_errors(rest) if rest is not None else []
-        fatal = [leaf for leaf in leaves if isinstance(leaf, SystemExit | KeyboardInterrupt)]
-        if fatal:
-            self._call.crash(fatal[0])
+        fatal = program_end(rest) if rest is not None else None
+        if fatal is not None:
+            self._call.crash(fatal)
             rest = None
         return Outcome(error=rest if rest is not None else TurnClosedError(_OVER)), cancelled

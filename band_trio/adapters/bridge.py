@@ -31,7 +31,8 @@ from band_trio.errors import (
     InputNotAccepted,
     RoomExecutionStoppedError,
 )
-from band_trio.hygiene import error_text, leaf_errors
+from band_trio.hygiene import error_text
+from band_trio.leaves import leaf_errors
 from band_trio.tools.custom_shape import CustomToolDef
 from band_trio.tools.failures import generic_provider_failure
 from band_trio.tools.relay import relay_reply

@@ -15,7 +15,8 @@ from typing import Any, Final, NoReturn
 from band_trio.cli import texts
 from band_trio.cli.errors import CliError, Exit
 from band_trio.errors import BandConfigError
-from band_trio.hygiene import clip, leaf_errors, redact_credentials, without_controls
+from band_trio.hygiene import clip, redact_credentials, without_controls
+from band_trio.leaves import leaf_errors
 
 ERROR_CHARS: Final = 600
 SECRET_CHARS: Final = 8

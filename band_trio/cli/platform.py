@@ -11,7 +11,7 @@ from band_trio.cli import texts
 from band_trio.cli.console import Console
 from band_trio.cli.errors import CliError, Exit
 from band_trio.cli.signals import StopSignals, stop_signals
-from band_trio.hygiene import leaf_errors
+from band_trio.leaves import leaf_errors
 from band_trio.protocol.codec import dumps
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from band_trio.hygiene import leaf_errors
+from band_trio.leaves import leaf_errors, program_end
 from band_trio.nurseries import is_own_cancellation
 from band_trio.runtime.problems import Problems
 
@@ -26,12 +26,6 @@ def is_async_callable(fn: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
         getattr(fn, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is callable
     )
-
-
-def program_end(error: BaseException) -> BaseException | None:
-    """Return the `SystemExit` or `KeyboardInterrupt` in *error*, which passes every boundary."""
-    ends = (leaf for leaf in leaf_errors(error) if isinstance(leaf, SystemExit | KeyboardInterrupt))
-    return next(ends, None)
 
 
 @attrs.define(eq=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from band_trio.errors import InputNotAccepted
-from band_trio.hygiene import error_text, leaf_errors
+from band_trio.hygiene import error_text
+from band_trio.leaves import leaf_errors
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.record import NOT_ACCEPTED, Fate, Record
 from band_trio.runtime.turn import ActiveTurn

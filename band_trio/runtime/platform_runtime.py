@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from band_trio.errors import BandAuthError, BandError
-from band_trio.hygiene import leaf_errors
+from band_trio.leaves import lone_leaf
 from band_trio.link.api import open_api
 from band_trio.link.link import BandLink
 from band_trio.link.rest import RestClient
@@ -127,7 +127,7 @@ class PlatformRuntime:
         except BaseException as exc:
             if is_own_cancellation(exc):
                 raise
-            self.lifecycle.fail(_single(exc))
+            self.lifecycle.fail(lone_leaf(as_error(exc)))
 
     async def _serve_rooms(
         self,
@@ -148,7 +148,7 @@ class PlatformRuntime:
         except StartAborted:
             _log.info("stopped while starting")
         except Exception as exc:  # noqa: BLE001 - becomes the error of the run
-            self.lifecycle.fail(_single(exc))
+            self.lifecycle.fail(lone_leaf(as_error(exc)))
 
     # ------------------------------------------------------------------ start
 
@@ -234,7 +234,7 @@ class PlatformRuntime:
                 raise
             if not isinstance(exc, BandError):
                 _log.exception("%s failed", name)
-            self.lifecycle.fail(_single(exc))
+            self.lifecycle.fail(lone_leaf(as_error(exc)))
 
     def _check_key(self, rest: RestClient, nursery: GuardedNursery) -> None:
         """Find out whether a 401 was meant: one request at a time, however many were refused."""
@@ -302,8 +302,3 @@ async def _nursery(what: str) -> AsyncGenerator[GuardedNursery]:
     async with GuardedNursery(what) as nursery:
         yield nursery
         nursery.cancel_scope.cancel(reason=f"{what}: the end")
-
-
-def _single(error: BaseException) -> BaseException:
-    leaves = leaf_errors(as_error(error))
-    return leaves[0] if len(leaves) == 1 else error

@@ -16,12 +16,11 @@ import trio
 from band_trio.backoff import half_jitter
 from band_trio.bell import Bell
 from band_trio.config import RoomFilter
-from band_trio.hygiene import leaf_errors
+from band_trio.leaves import leaf_errors, program_end
 from band_trio.nurseries import GuardedNursery, is_own_cancellation
 from band_trio.protocol.events import Mode, chat_room, room_participants
 from band_trio.runtime.control import RoomControl, UnservedControls
 from band_trio.runtime.execution import ExecutionContext
-from band_trio.runtime.hooks import program_end
 from band_trio.runtime.intake import Dirty
 from band_trio.runtime.listing import RoomLister, RoomListing
 from band_trio.runtime.services import RoomServices

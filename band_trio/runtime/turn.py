@@ -15,10 +15,9 @@ import attrs
 import trio
 
 from band_trio.errors import RoomExecutionStoppedError
-from band_trio.hygiene import leaf_errors
+from band_trio.leaves import leaf_errors, program_end
 from band_trio.nurseries import GuardedNursery, as_error, is_own_cancellation
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.hooks import program_end
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.tools.ledger import Ledger
 

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from band_trio.errors import BandConfigError, InputNotAccepted
-from band_trio.hygiene import leaf_errors
+from band_trio.leaves import leaf_errors, lone_leaf, program_end
 from band_trio.nurseries import GuardedNursery
 from band_trio.testing.fake_tools import FakeAgentTools
 from band_trio.testing.seeds import FAKE_ROOM, FAKE_TIME
@@ -111,10 +111,10 @@ async def run_turn(
                 turn.open_in(nursery)
                 await adapter.on_event(inp)
     except BaseException as exc:  # noqa: ASYNC103 - errors of the adapter are the result
-        leaves = leaf_errors(exc)
-        if any(isinstance(e, trio.Cancelled | KeyboardInterrupt | SystemExit) for e in leaves):
+        cancelled = any(isinstance(leaf, trio.Cancelled) for leaf in leaf_errors(exc))
+        if cancelled or program_end(exc) is not None:
             raise
-        error = leaves[0] if len(leaves) == 1 else exc
+        error = lone_leaf(exc)
     finally:
         turn.close()
     result = _judged(turn.judged, turn.replied, turn.complete, turn.reported, error)
