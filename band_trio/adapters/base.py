@@ -174,6 +174,12 @@ class SimpleAdapter(ABC, Generic[H]):
         task_status.started()
 
     @property
+    def handles_controls(self) -> bool:
+        """Whether messages are offered to `try_handle_control`: where it is overridden."""
+        own = getattr(self.try_handle_control, "__func__", None)
+        return own is not SimpleAdapter.try_handle_control
+
+    @property
     def judges_turns(self) -> bool:
         """Whether a turn must reply, decline or act; False where returning is success."""
         return True

@@ -80,10 +80,9 @@ class AdapterPort:
     def chat_control(
         self,
     ) -> Callable[[PlatformMessage, AgentToolsProtocol], Awaitable[bool]] | None:
-        """`try_handle_control`, only if the adapter brings its own."""
-        hook = getattr(self.adapter, "try_handle_control", None)
-        own = getattr(getattr(hook, "__func__", hook), "__module__", None)
-        return None if own == "band_trio.adapters.base" else hook
+        """`try_handle_control`, where the adapter has it and wants to be asked."""
+        wanted = getattr(self.adapter, "handles_controls", True)  # a bare adapter just has it
+        return getattr(self.adapter, "try_handle_control", None) if wanted else None
 
     async def clean_up(self, hooks: Hooks, lifecycle: Lifecycle, seconds: float) -> None:
         """Run `cleanup_all`, then registered clean-ups in reverse, whatever goes wrong.

@@ -215,9 +215,21 @@ async def test_the_defaults_of_all_hooks_do_nothing() -> None:
     await adapter.cleanup_all()
 
     assert adapter.judges_turns
+    assert not adapter.handles_controls
     assert not await adapter.try_handle_control(make_message("x"), FakeAgentTools())
     assert await adapter.list_models() == []
     assert not await adapter.apply_model_selection("m", room_id="r")
+
+
+def test_an_adapter_handles_controls_where_it_overrides_the_hook() -> None:
+    class Approving(Seen):
+        async def try_handle_control(self, msg: Any, tools: Any) -> bool:
+            return True
+
+    patched = Seen()
+    patched.try_handle_control = Approving().try_handle_control  # type: ignore[method-assign]
+    assert Approving().handles_controls
+    assert patched.handles_controls
 
 
 async def test_clean_ups_are_registered_before_the_start_only_and_used_once() -> None:  # noqa: ASYNC124 - the shape is given
