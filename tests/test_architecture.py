@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 import types
@@ -200,6 +201,12 @@ def test_no_module_needs_itself() -> None:
         module = "band_trio." + name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         eager = {each.module for each in imports(name) if not each.lazy}
         assert module not in eager, name
+
+
+def test_the_map_of_the_runtime_names_every_module() -> None:
+    chart = (ast.get_docstring(tree("runtime/__init__.py")) or "").partition("What runs inside")[0]
+    modules = {Path(name).stem for name in names() if name.startswith("runtime/")} - {"__init__"}
+    assert modules <= set(re.findall(r"\w+", chart))
 
 
 # --------------------------------------------------------------------------- size

@@ -1,1 +1,25 @@
-"""The runtime: rooms, turns and settlements as nested scopes. One file per responsibility."""
+"""The runtime of an agent: rooms, turns and settlements as nested scopes, one idea per file.
+
+In the order in which they are best read:
+
+    One run       platform_runtime (read first) → settings, parts, start, lifecycle, instance_lock,
+                  health, problems
+    Which rooms   dispatcher → presence → listing, control
+    One room      execution (the loop) → services, intake, known, backlog, drain, resync
+    One message   cycle → claim → briefing (roster, history, system_lines, room_context) → turn,
+                  blocking → judgement, record → outbox, mark, done, reports
+    Beside it     activity, interrupts, chat_control, turn_listener
+    Application   adapter_port, hooks
+
+What runs inside what; each level ends before the one around it does:
+
+    Agent.run
+    └─ watch                 hears that the caller is cancelled; `whole` shields what is below
+       └─ link               the supervisor of the socket
+          └─ adapter         its `serve`; its clean-up comes after the last room
+             └─ rooms
+                ├─ outbox    a task for each record that the platform has not confirmed
+                ├─ presence  starts what is missing; reads the listing
+                └─ room      one for each membership: the loop, its reports, hooks and watchdog
+                   └─ turn   a cancel scope: the working indicator, and a nursery for the handler
+"""
