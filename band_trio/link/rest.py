@@ -202,10 +202,10 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
 
     # ----------------------------------------------------------------- participants
 
-    async def list_participants(self, room_id: str) -> list[Participant]:
-        """Return everybody in the room."""
+    async def list_participants(self, room_id: str) -> Page[Participant]:
+        """Return everybody in the room, on one page."""
         answer = await self.api.repeat("GET", f"{room_path(room_id)}/participants")
-        return read_page(answer, Participant).items
+        return read_page(answer, Participant)
 
     async def add_participant(
         self, room_id: str, participant_id: str, role: str = "member"

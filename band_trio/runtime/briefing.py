@@ -67,20 +67,23 @@ class Briefing:
 
     async def _read_roster(self) -> bool:
         self.roster.begin_load()
-        people = None
+        page = None
         try:
-            people = await self._services.rest.list_participants(self._room_id)
+            page = await self._services.rest.list_participants(self._room_id)
         except BandError as exc:
             _repeated.log(
                 logging.INFO, "room %s: reading the roster failed: %s", self._room_id, exc
             )
         finally:
-            if people is None:
+            if page is None:
                 self.roster.fail_load()
         self._services.tracer(Read(self._room_id, "participants"))
-        if people is None:
+        if page is None:
             return False
-        self.roster.finish_load([attrs.asdict(person) for person in people])
+        # The agent itself is a participant, so a true list is never empty.
+        complete = bool(page.items) and not page.dropped
+        people = [attrs.asdict(person) for person in page.items]
+        self.roster.finish_load(people, complete=complete)
         return True
 
     async def run_callbacks(self) -> None:

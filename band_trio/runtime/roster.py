@@ -94,10 +94,14 @@ class Roster:
         self.stale = False
         self._during_load = []
 
-    def finish_load(self, people: list[Person]) -> None:
-        """The read has succeeded; *people* is the whole roster."""
+    def finish_load(self, people: list[Person], *, complete: bool = True) -> None:
+        """The read has succeeded; *people* is the whole roster, or as much of it as was readable.
+
+        One that is not complete takes nobody out, and stays stale.
+        """
         fresh = {person["id"]: _fields(person) for person in people}
-        for person_id in self.people.keys() - fresh.keys():
+        self.stale |= not complete
+        for person_id in self.people.keys() - fresh.keys() if complete else ():
             self._apply(Change(added=False, person={"id": person_id}))
         for person in fresh.values():
             self._apply(Change(added=True, person=person))

@@ -48,10 +48,10 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
     message_error: Exception | None = attrs.field(default=None, init=False)
     event_error: Exception | None = attrs.field(default=None, init=False)
 
-    async def list_participants(self, room_id: str, /) -> list[Participant]:
+    async def list_participants(self, room_id: str, /) -> Page[Participant]:
         """Return who is in the room."""
         await trio.lowlevel.checkpoint()
-        return list(self.participants or ())
+        return Page(list(self.participants or ()))
 
     async def add_participant(
         self, room_id: str, participant_id: str, role: str, /

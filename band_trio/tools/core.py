@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import trio
@@ -23,7 +23,7 @@ from band_trio.errors import (
     RoomExecutionStoppedError,
 )
 from band_trio.link.routes import UNREADABLE, says_stopped
-from band_trio.protocol.rest import Participant, Peer
+from band_trio.protocol.rest import Page, Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.custom import CustomToolDef, CustomTools
 from band_trio.tools.definitions import BandTool
@@ -131,7 +131,7 @@ class ToolCore:
         self._roster: list[dict[str, Any]] = [dict(person) for person in participants or ()]
         self._calls: Flights[ToolCallOutcome] = Flights(keep=True)
         self._sends: Flights[dict[str, Any]] = Flights(keep=False)
-        self._roster_reads: Flights[list[Participant]] = Flights(keep=False)
+        self._roster_reads: Flights[Page[Participant]] = Flights(keep=False)
 
     @property
     def participants(self) -> list[dict[str, Any]]:
@@ -223,39 +223,46 @@ class ToolCore:
 
     async def _refresh_roster(
         self, deadline: float, *, after_a_write: bool = False
-    ) -> list[Participant]:
+    ) -> Page[Participant]:
         """Read who is in the room; an empty answer is a glitch and changes nothing.
+
+        Where a row could not be read, nobody is taken for absent.
 
         Callers at one moment share one request, and what came of it; a caller that is cancelled
         leaves it to the others. *after_a_write* joins none, which may have begun before.
         """
         if after_a_write:
             self._roster_reads.forget(self.room_id)
-        rows: list[Participant] | None = None
-        while rows is None:
+        page: Page[Participant] | None = None
+        while page is None:
             try:
                 with self._reading(deadline):
-                    rows = await self._roster_reads.run(self.room_id, self._read_roster)
+                    page = await self._roster_reads.run(self.room_id, self._read_roster)
             except FlightLostError:
                 continue  # the one who asked first was cancelled
         self.turn.check_open()
-        if not rows:
+        if not page.items:
             # The agent itself is a participant, so a true list is never empty.
             _log.warning("room %s: an empty participant list was ignored", self.room_id)
-            return rows
-        known = {person.get("id"): person for person in self._roster}
-        self._roster = [_merged(known.get(row.id), roster_entry(row)) for row in rows]
-        roster = self.participants
-        self.turn.tell(lambda listener: listener.roster_read(roster))
-        return rows
+            return page
+        unlisted = {person.get("id"): person for person in self._roster}
+        seen = [_merged(unlisted.pop(row.id, None), roster_entry(row)) for row in page.items]
+        self._roster = [*seen, *unlisted.values()] if page.dropped else seen
+        if page.dropped:
+            for person in seen:
+                self.turn.tell(partial(_tell_seen, dict(person)))
+        else:
+            roster = self.participants
+            self.turn.tell(lambda listener: listener.roster_read(roster))
+        return page
 
-    async def _read_roster(self) -> list[Participant]:
+    async def _read_roster(self) -> Page[Participant]:
         try:
             return await self.rest.list_participants(self.room_id)
         except BandApiError as exc:
             if exc.code != UNREADABLE:
                 raise
-            return []
+            return Page([])
 
     def _note_present(self, entry: dict[str, Any]) -> None:
         """Put somebody into the roster at once: the platform may list them only later."""
@@ -276,6 +283,10 @@ class ToolCore:
             self.turn.tell(notify)
         except Exception:  # noqa: BLE001 - somebody was added or removed: the call did not fail
             _log.exception("room %s: the local roster could not be updated", self.room_id)
+
+
+def _tell_seen(person: dict[str, Any], listener: TurnListener) -> None:
+    listener.participant_seen(person)
 
 
 def roster_entry(person: Participant | Peer) -> dict[str, Any]:

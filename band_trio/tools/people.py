@@ -40,8 +40,10 @@ class People(ToolCore):
             BandApiError: the platform said no.
             BandToolError: it was not reached, or did not answer in time.
         """
-        rows = await self._refresh_roster(self._deadline())
-        return [_shown(row) for row in rows] if rows else self.participants
+        page = await self._refresh_roster(self._deadline())
+        listed = {row.id: _shown(row) for row in page.items}
+        unlisted = [each for each in self.participants if each.get("id") not in listed]
+        return [*listed.values(), *unlisted]
 
     @platform_tool(BandTool.LOOKUP_PEERS)
     async def lookup_peers(self, page: int = 1, page_size: int = 50) -> dict[str, Any]:
@@ -182,16 +184,17 @@ class People(ToolCore):
 
     async def _is_present(self, person_id: str, done: str, lost: BaseException) -> bool:
         """Look once whether somebody is in the room, after an answer was lost."""
-        rows: list[Participant] = []
+        page: Page[Participant] = Page([])
         try:
             # A deadline of its own: the one of the call may be what was missed.
-            rows = await self._refresh_roster(self._deadline(), after_a_write=True)
+            page = await self._refresh_roster(self._deadline(), after_a_write=True)
         except (BandApiError, BandConnectionError, BandToolError) as exc:
             _log.warning("room %s: the participants could not be read: %s", self.room_id, exc)
-        if not rows:
+        present = any(row.id == person_id for row in page.items)
+        if not present and (page.dropped or not page.items):
             self.turn.record(TurnEffect.ACT)
             raise BandToolError(texts.membership_unknown(person_id, done)) from lost
-        return any(row.id == person_id for row in rows)
+        return present
 
 
 def _shown(row: Participant) -> dict[str, Any]:

@@ -147,7 +147,7 @@ async def test_claims_and_marks_are_one_try_with_any_answer() -> None:
 
 async def test_participants() -> None:
     async with rest_over(body={"data": [PERSON]}) as (rest, seen):
-        assert [p.name for p in await rest.list_participants("r1")] == ["Ann"]
+        assert [p.name for p in (await rest.list_participants("r1")).items] == ["Ann"]
         await rest.remove_participant("r1", "u1")
         assert seen == [f"GET {C}/participants", f"DELETE {C}/participants/u1"]
     async with rest_over(201, {"data": PERSON}) as (rest, seen):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import attrs
@@ -421,6 +422,58 @@ async def test_g33_the_roster_is_stale_after_a_reconnect_although_its_topic_is_n
             await trio.sleep(5)
             await here.settled(await here.say(room, "m2"))
         assert "Guest" in str(here.adapter.calls[2].participants_msg)
+
+
+@pytest.mark.parametrize("by", ["runtime", "tool"])
+@pytest.mark.parametrize("rows", ["one is odd", "none"])
+async def test_g33_c34_who_is_missing_from_an_incomplete_roster_has_not_left(
+    rows: str, by: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Those who left are told once the roster can be read; the one who came is told at once."""
+    heard: list[str] = []
+
+    async def came(room_id: str, person: dict[str, Any]) -> None:
+        await trio.lowlevel.checkpoint()
+        heard.append(f"+{person['name']}")
+
+    async def went(room_id: str, person: dict[str, Any]) -> None:
+        await trio.lowlevel.checkpoint()
+        heard.append(f"-{person['name']}")
+
+    async def asks(call: Call) -> None:
+        if call.text == "ask":
+            await call.tools.execute_tool_call("band_get_participants", {})
+        await call.tools.send_message("hi", mentions=[f"@{bee.handle}"])
+
+    async with stage(asks) as here:
+        room = await here.room()
+        bee, cee, dee = (here.band.register_agent(name) for name in ("Bee", "Cee", "Dee"))
+        for each in (bee, cee):
+            await here.band.user.add(room, each)
+        async with here.running(QUIET, on_participant_added=came, on_participant_removed=went):
+            for text in ("m0", "m1"):  # the second one reads the roster after the join
+                await here.settled(await here.say(room, text))
+                await trio.sleep(1)
+            quiet = here.band.faults.suppress(when=lambda facts: True, times=None)
+            await here.band.user.remove(room, cee)
+            await here.band.user.add(room, dee)
+            quiet.lift()
+            listed = await here.band.user.participants(room) if rows != "none" else []
+            odd = [{**row, "type": None if row["id"] == bee.id else row["type"]} for row in listed]
+            body = json.dumps({"data": odd}).encode()
+            if by == "runtime":
+                here.band.cut(here.account)
+                await trio.sleep(3)
+            rule = here.band.faults.odd_answer(body, route="participants", times=None)
+            await here.settled(await here.say(room, "ask" if by == "tool" else "m2"))
+            await here.settled(await here.say(room, "m3"))
+            assert rule.hits > 0
+            assert heard == (["+Dee"] if rows != "none" else [])
+            rule.lift()
+            here.band.cut(here.account)
+            await trio.sleep(3)
+            await here.settled(await here.say(room, "m4"))
+            assert sorted(heard) == ["+Dee", "-Cee"]
 
 
 async def test_callbacks_hear_who_came_and_went_before_the_next_handler(

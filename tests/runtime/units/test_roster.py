@@ -77,6 +77,15 @@ def test_a_failed_load_keeps_the_roster_stale_and_the_events() -> None:
     assert ids(roster) == ["a", "b"]
 
 
+def test_g33_a_load_that_is_not_complete_takes_nobody_out_and_stays_stale() -> None:
+    roster = loaded("a", "b")
+    roster.begin_load()
+    roster.removed("a")
+    roster.finish_load([person("c")], complete=False)
+    assert roster.stale
+    assert ids(roster) == ["b", "c"]
+
+
 def test_staleness_that_comes_up_during_a_load_outlives_it() -> None:
     roster = loaded("a")
     roster.begin_load()
