@@ -40,7 +40,7 @@ class Membership:
     room_id: str
     generation: int = 0
     """Rises with each withdrawal; a child serves one generation."""
-    wanted: bool = True
+    wanted: bool = False
     control: RoomControl = attrs.field(factory=RoomControl)
     child: ExecutionContext | None = None
     """The child of this generation; None while there is none, or it is being started again."""
@@ -126,7 +126,7 @@ class RoomPresence:
         """Apply a control to one room, served or not."""
         membership = self._memberships.get(room_id)
         if membership is None or not membership.wanted:
-            self.unserved.note(room_id, mode)
+            self.unserved.note(room_id, mode, correlation_id)
         elif membership.child is not None:
             membership.child.control(mode, correlation_id)
         elif membership.control.first_time(correlation_id):
@@ -134,8 +134,8 @@ class RoomPresence:
 
     def control_all(self, mode: Mode, correlation_id: str) -> None:
         """Apply a control to every room, starting ones included."""
-        if not self.listed and mode != "interrupt":
-            self.unserved.everywhere = mode
+        if not self.listed:
+            self.unserved.note_everywhere(mode, correlation_id)
         for room_id in [*self._memberships, *self._arrivals]:
             self.control(room_id, mode, correlation_id)
 
@@ -232,7 +232,6 @@ class RoomPresence:
     def _withdraw(self, membership: Membership) -> None:
         membership.wanted = False
         membership.generation += 1
-        membership.control = RoomControl()
         self._unwant(chat_room(membership.room_id))
         self._unwant(room_participants(membership.room_id))
         if membership.child is not None:
@@ -252,7 +251,7 @@ class RoomPresence:
             if self._is_wanted(room_id, title):
                 self._admit(room_id)
         if self.listed:
-            self.unserved.everywhere = None  # it was for the rooms of the first listing
+            self.unserved.listed()
         for membership in list(self._memberships.values()):
             if membership.wanted and not membership.served:
                 self._start(membership)
@@ -268,10 +267,9 @@ class RoomPresence:
 
     def _admit(self, room_id: str) -> None:
         membership = self._memberships.setdefault(room_id, Membership(room_id))
-        membership.wanted = True
-        mode = self.unserved.take(room_id)
-        if mode is not None:
-            membership.control.apply(mode)
+        if not membership.wanted:
+            membership.wanted = True
+            membership.control = self.unserved.take(room_id)
 
     def _start(self, membership: Membership) -> None:
         membership.served = True

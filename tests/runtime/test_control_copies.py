@@ -1,0 +1,117 @@
+"""Copies of control signals, from before and after a room is served: each acts once per room."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from band_trio import Agent, SessionConfig
+from band_trio.protocol.events import Mode
+from band_trio.protocol.phoenix import Frame
+from tests.runtime.harness import Stage, stage
+
+UNPROBED = SessionConfig(stopped_resync_seconds=1e6)
+"""No answer of the platform corrects what a copy does."""
+
+
+async def signal(here: Stage, mode: Mode, id_: str, room: str | None = None) -> None:
+    """Push a control, and give it a moment."""
+    here.band.signal(here.account, mode, room_id=room, correlation_id=id_)
+    await trio.sleep(0.1)
+
+
+def stopped(agent: Agent) -> int:
+    """Return how many rooms are stopped."""
+    return agent.health().rooms.get("stopped", 0)
+
+
+async def test_g24_a_copy_of_a_control_from_before_the_room_was_served_does_not_act(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here, here.running(UNPROBED) as agent:
+        rule = here.band.faults.hold(event="room_added")
+        room = await here.room()
+        await signal(here, "stop", "a", room)
+        rule.release()
+        rule.lift()
+        await trio.sleep(1)
+        assert stopped(agent) == 1
+        await signal(here, "play", "b", room)
+        await signal(here, "stop", "a", room)
+        assert stopped(agent) == 0
+        await signal(here, "stop", "c", room)
+        assert stopped(agent) == 1
+
+
+async def test_g24_a_copy_of_an_agent_wide_stop_from_before_the_listing_does_not_act(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        await here.room()
+        here.band.faults.delay(5, route="chats", times=1)
+        agent = here.agent(UNPROBED)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(agent.run)
+            await trio.sleep(2)
+            await signal(here, "stop", "a")
+            await trio.sleep(5)
+            assert stopped(agent) == 1
+            await signal(here, "play", "b")
+            await signal(here, "stop", "a")
+            assert stopped(agent) == 0
+            agent.stop(grace=0)
+
+
+async def test_g24_an_agent_wide_stop_is_applied_once_although_a_room_is_announced_twice(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        here.band.faults.refuse(503, route="chats", times=None)  # the listing goes on meanwhile
+        seen: list[Frame] = []
+
+        def note(frame: Frame) -> Frame:
+            seen.append(frame)
+            return frame
+
+        here.band.faults.alter(note, event="room_added")
+        agent = here.agent(UNPROBED)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(agent.run)
+            await trio.sleep(2)
+            await signal(here, "stop", "a")
+            room = await here.room()
+            await trio.sleep(1)
+            assert stopped(agent) == 1
+            await signal(here, "play", "b", room)
+            frame = seen[0]
+            here.band.send_frame(here.account, frame.topic, frame.event, frame.payload)
+            await trio.sleep(1)
+            assert stopped(agent) == 0
+            agent.stop(grace=0)
+
+
+@pytest.mark.parametrize(
+    ("controls", "rooms_stopped"),
+    [
+        ([("stop", "all"), ("play", "one")], 1),
+        ([("stop", "one"), ("play", "all")], 0),
+        ([("play", "one"), ("stop", "all")], 2),
+        ([("stop", "all"), ("interrupt", "all")], 2),
+    ],
+)
+async def test_g08_controls_before_the_listing_are_applied_in_their_order(
+    controls: list[tuple[Mode, str]], rooms_stopped: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        one, _other = await here.room(), await here.room()
+        here.band.faults.delay(5, route="chats", times=1)
+        agent = here.agent(UNPROBED)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(agent.run)
+            await trio.sleep(2)
+            for number, (mode, where) in enumerate(controls):
+                await signal(here, mode, f"{number}", one if where == "one" else None)
+            await trio.sleep(10)
+            assert stopped(agent) == rooms_stopped
+            agent.stop(grace=0)
