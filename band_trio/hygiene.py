@@ -231,16 +231,23 @@ def _is_flag_part(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
+def clean_text(text: str, limit: int, secrets: Iterable[str] = ()) -> str:
+    """Return somebody else's words fit for our logs and errors: no secrets, clean, capped."""
+    # Masking a megabyte would stop the whole program for half a second.
+    text = clip(text, 2 * max(_WINDOW, limit))
+    text = redact_credentials(without_controls(without_surrogates(text)), secrets)
+    return clip(text, limit)
+
+
 def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) -> str:
     """Describe *error* for the platform: `ClassName: message` of its leaves, clean and capped.
 
     Never empty: an error whose `str()` fails or is blank is its class name.
     """
     text = "; ".join(_describe(leaf) for leaf in leaf_errors(error))
-    # Masking a megabyte would stop the whole program for half a second.
+    # Cut before it is looked at: such a text can be megabytes long.
     text = without_tracebacks(clip(text, 2 * max(_WINDOW, limit)))
-    text = redact_credentials(without_controls(without_surrogates(text)), secrets)
-    return clip(text, limit) or type(error).__name__
+    return clean_text(text, limit, secrets) or type(error).__name__
 
 
 def _describe(error: BaseException) -> str:

@@ -26,22 +26,20 @@ from band_trio.config import AgentConfig
 from band_trio.credentials import Credentials
 from band_trio.endpoints import Endpoints, is_loopback
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
-from band_trio.hygiene import clip, redact_credentials, without_controls
+from band_trio.hygiene import clean_text
 from band_trio.link.connections import CLOSE_SECONDS, Connections
 from band_trio.link.retry_after import read_retry_after
 from band_trio.link.tries import NotSentError, Tries
 from band_trio.logs import RepeatedLog
 from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
-from band_trio.protocol.rest import ErrorBody
+from band_trio.protocol.rest import WORDS_CHARS, ErrorBody
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 USER_AGENT: Final = "band-trio"
 POOL_SECONDS: Final = 5.0
 """Longest wait inside a pool that the application has brought; ours have nothing to wait for."""
-MAX_TEXT: Final = 300
-"""Characters of other people's words that are passed on in an error."""
 
 _CUT_OFF: Final = (httpx.HTTPError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
@@ -80,6 +78,10 @@ class Answer:
     """Parsed JSON; None where there is none. Bytes where `raw` was asked for."""
     retry_after: float | None = None
     """Seconds to wait before asking again, as told by a header or by the body."""
+    error: ErrorBody = attrs.field(
+        default=attrs.Factory(lambda self: ErrorBody.read(self.body), takes_self=True)
+    )
+    """The `error` of the envelope, without secrets; an empty one where there is none."""
 
     @property
     def ok(self) -> bool:
@@ -90,11 +92,6 @@ class Answer:
     def data(self) -> Any:
         """The `data` of the envelope, or None."""
         return self.body.get("data") if isinstance(self.body, dict) else None
-
-    @property
-    def error(self) -> ErrorBody:
-        """The `error` of the envelope; an empty one where there is none."""
-        return ErrorBody.read(self.body)
 
 
 def _tls_problem(exc: BaseException | None) -> str:
@@ -222,13 +219,15 @@ class Api:
                 body = codec.loads(content)
             except RemoteProtocolError:
                 _repeated.warning("odd body in the answer %d to %s", status, what)
-        wait = read_retry_after(response.headers.get, body) if status >= 300 else None
-        return Answer(status, body, wait)
+        if status < 300:
+            return Answer(status, body)
+        error = ErrorBody.read(body).cleaned(self.secrets)
+        return Answer(status, body, read_retry_after(response.headers.get, body), error)
 
     def _said(self, exc: BaseException) -> str:
         """Return what a library says, fit for our errors: short, clean, without the key."""
-        text = without_controls(str(exc) or _tls_problem(exc)).rstrip(".") or type(exc).__name__
-        return clip(redact_credentials(text, self.secrets), MAX_TEXT)
+        text = (str(exc) or _tls_problem(exc)).rstrip(".") or type(exc).__name__
+        return clean_text(text, WORDS_CHARS, self.secrets)
 
     async def aclose(self) -> None:
         """Close the connections; a transport of the application stays open, it may serve again."""
@@ -301,16 +300,12 @@ class Api:
     def refusal(self, answer: Answer) -> BandApiError:
         """Return the error for an answer that is a no."""
         error = answer.error
-
-        def clean(text: str | None) -> str | None:
-            return text and clip(redact_credentials(text, self.secrets), MAX_TEXT)
-
         return BandApiError(
             answer.status,
-            clean(error.code),
-            clean(error.message),
+            error.code,
+            error.message,
             request_id=error.request_id,
-            details=error.problems(),
+            details=error.details,
             retry_after=answer.retry_after,
         )
 

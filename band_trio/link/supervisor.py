@@ -18,7 +18,7 @@ from band_trio.backoff import full_jitter
 from band_trio.config import AgentConfig, ConflictPolicy
 from band_trio.credentials import Credentials
 from band_trio.errors import AgentAlreadyRunningError, BandConnectionError, BandError
-from band_trio.hygiene import clip, redact_credentials, without_controls
+from band_trio.hygiene import clean_text
 from band_trio.link.epoch import Epoch
 from band_trio.link.rest import RestClient
 from band_trio.link.socket import ConnectFailed, Headers, UpgradeRefused, open_socket
@@ -27,13 +27,12 @@ from band_trio.link.topics import TopicChange, TopicTable
 from band_trio.link.verdict import CheckKey, Conflict, ConnectionEnd, GiveUp, Wait, judge
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.events import agent_control
+from band_trio.protocol.rest import WORDS_CHARS
 from band_trio.trace import EpochBegan, EpochEnded, Joined, Tracer
 
 _log: Final = logging.getLogger(__name__)
 _repeated: Final = RepeatedLog(_log)
 
-REASON_CHARS: Final = 300
-"""Characters of the server's own words in a reason."""
 _OURS: Final = frozenset({"vsn", "agent_id", "on_conflict", "api_key", "token"})
 
 
@@ -135,7 +134,7 @@ class Supervisor:
             _log.info("connected to %s, epoch %d", self._where, number)
             self._listener.connected(number)
             end = await epoch.serve()
-            end = attrs.evolve(end, reason=self._clean(end.reason))
+            end = self._cleaned(end)
             reason = end.reason
         finally:
             self._state.connected = False
@@ -165,9 +164,16 @@ class Supervisor:
             self._clean(reason), status=refusal.status, retry_after=refusal.retry_after
         )
 
+    def _cleaned(self, end: ConnectionEnd) -> ConnectionEnd:
+        """Return *end* with the platform's words fit for our logs and errors."""
+        gone = end.supersede
+        if gone is not None:
+            reason, message = self._clean(gone.reason), self._clean(gone.message)
+            gone = attrs.evolve(gone, reason=reason, message=message)
+        return attrs.evolve(end, reason=self._clean(end.reason), supersede=gone)
+
     def _clean(self, text: str) -> str:
-        secrets = [self._credentials.api_key]
-        return clip(redact_credentials(without_controls(text), secrets), REASON_CHARS)
+        return clean_text(text, WORDS_CHARS, [self._credentials.api_key])
 
     # ----------------------------------------------------------------- topics
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from band_trio.hygiene import without_surrogates
+from band_trio.hygiene import clean_text, without_surrogates
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.structure import structure
@@ -27,6 +28,10 @@ EVENT_CHARS: Final = 16_384
 """Most characters of one event."""
 EVENT_METADATA_BYTES: Final = 65_536
 """Most bytes of an event's metadata as JSON."""
+WORDS_CHARS: Final = 300
+"""Characters of the platform's own words that are passed on in an error or a log line."""
+MAX_PROBLEMS: Final = 20
+"""Places of a request, and problems of each, that an error passes on."""
 PAGE: Final = 100
 """Largest page of rooms, messages and context."""
 
@@ -211,6 +216,23 @@ class ErrorBody:
             str(where): [str(each) for each in (what if isinstance(what, list) else [what])]
             for where, what in self.details.items()
         }
+
+    def cleaned(self, secrets: Iterable[str]) -> ErrorBody:
+        """Return it fit for our logs and errors: without *secrets*, and not too much of it."""
+
+        def clean(text: str) -> str:
+            return clean_text(text, WORDS_CHARS, secrets)
+
+        return attrs.evolve(
+            self,
+            code=self.code and clean(self.code),
+            message=self.message and clean(self.message),
+            request_id=self.request_id and clean(self.request_id),
+            details={
+                clean(where): [clean(each) for each in many[:MAX_PROBLEMS]]
+                for where, many in islice(self.problems().items(), MAX_PROBLEMS)
+            },
+        )
 
 
 def _wait(told: Any) -> float | None:

@@ -82,7 +82,7 @@ class Dispatcher:
             case events.ParticipantAdded() | events.ParticipantRemoved():
                 self._participant(subject, parsed)
             case _:
-                _log.debug("ignored %s on %s", event, topic)
+                _log.debug("ignored an event that is not known on %s", topic)
 
     def _control(self, control: events.AgentControl) -> None:
         if control.room_id is not None:

@@ -20,11 +20,21 @@ import trio
 import trio.testing
 
 import band_trio
-from band_trio import Agent, BandAuthError, BandConnectionError, SessionConfig, ShutdownReport
+from band_trio import (
+    Agent,
+    BandAuthError,
+    BandConnectionError,
+    BandSupersededError,
+    SessionConfig,
+    ShutdownReport,
+)
 from band_trio.link.epoch import Epoch
 from band_trio.link.socket import Socket
 from band_trio.localband import open_local_band
+from band_trio.localband.fault_rules import RequestFault
 from band_trio.localband.records import SocketRecord
+from band_trio.localband.routes import Reply
+from band_trio.protocol.events import agent_control
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.trace import Started, TraceEvent
 from tests.link.phoenix_peer import until
@@ -315,6 +325,31 @@ async def error_of(agent: Agent) -> BaseException:
     except (BandAuthError, BandConnectionError) as exc:
         return exc
     raise AssertionError("it runs")
+
+
+async def test_c60_g79_a_platform_that_repeats_the_key_does_not_spread_it(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "band_trio")
+    async with stage() as here:
+        key, me = here.account.api_key, here.account
+        said = {"code": "c", "message": key, "request_id": key, "details": {f"/{key}": [key]}}
+        fault = RequestFault(commit=False, answer=Reply(422, {"error": said}))
+        refusal = here.band.faults.on_request(fault, route="next", times=1)
+        superseded = {"reason": key, "message": f"by {key}", "retryable": False}
+        with pytest.RaisesGroup(BandSupersededError) as caught:
+            async with here.running():
+                await here.room()
+                await trio.sleep(5)
+                assert refusal.hits == 1
+                here.band.send_frame(me, agent_control(me.id), key, {key: key})
+                here.band.send_frame(me, agent_control(me.id), "supersede", superseded)
+                await trio.sleep(5)
+
+    (error,) = caught.value.exceptions
+    for text in (str(error), repr(error), str(vars(error)), *caplog.messages):
+        assert key not in text
+    assert any("list could not be read" in line for line in caplog.messages)
 
 
 # --------------------------------------------------------------------------- events

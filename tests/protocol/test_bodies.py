@@ -100,6 +100,23 @@ def test_details_become_lists_of_text() -> None:
     assert error.problems() == {"/a": ["x", "1"], "/b": ["y"], "/c": ["None"]}
 
 
+def test_c60_an_error_is_cleaned_as_a_whole() -> None:
+    key = "sesame open"
+    words = f"not {key}\0 " + "x" * 5000
+    many = {f"/{n}": ["bad"] * 50 for n in range(50)}
+    raw = {"code": key, "message": words, "request_id": key, "details": {f"/{key}": words, **many}}
+    error = ErrorBody.read({"error": raw}).cleaned([key])
+
+    assert key not in str(error)
+    assert "\0" not in str(error)
+    assert (error.code, error.request_id) == ("[REDACTED]", "[REDACTED]")
+    assert error.message is not None
+    assert len(error.message) <= 300
+    assert len(error.details) == 20
+    assert max(len(what) for what in error.details.values()) == 20
+    assert max(len(each) for what in error.details.values() for each in what) <= 300
+
+
 # --------------------------------------------------------------------------- pages
 
 
