@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import traceback
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-from band_trio.leaves import leaf_errors
+from band_trio.leaves import leaf_errors, program_end
 
 REDACTED: Final = "[REDACTED]"
 SHORTENED: Final = "\n… shortened …\n"
@@ -49,6 +50,8 @@ _FIELD_NAME: Final = re.compile(rf"{_NAME}$", re.IGNORECASE)
 _HARMLESS: Final = frozenset({"none", "null", "true", "false"})
 _WINDOW: Final = 32_768
 """Characters at either end of a huge error text that are looked at; what is kept is far less."""
+_TRACEBACK_CHARS: Final = 20_000
+"""Longest traceback in the log; head and tail are kept."""
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -239,6 +242,28 @@ def clean_text(text: str, limit: int, secrets: Iterable[str] = ()) -> str:
     return clip(text, limit)
 
 
+def class_name(error: BaseException) -> str:
+    """Return the name of an error's class, or `Exception` for one whose name nobody can see."""
+    name = type(error).__name__
+    return name if has_visible(name) else "Exception"
+
+
+def traceback_text(error: BaseException, secrets: Iterable[str] = ()) -> str:
+    """Return an error with its traceback for the log, without secrets, cut in the middle.
+
+    Given to the log as `exc_info`, an error that cannot be printed would fail who logs it.
+    """
+    try:
+        text = "".join(traceback.format_exception(error))
+    except BaseException as exc:
+        if program_end(exc) is not None:
+            raise
+        text = error_text(error, _TRACEBACK_CHARS)
+    # A lone surrogate would break handlers that write UTF-8, masking megabytes of text would stop
+    # the whole program for a while.
+    return redact_credentials(clip(without_surrogates(text), _TRACEBACK_CHARS, "\n …\n"), secrets)
+
+
 def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) -> str:
     """Describe *error* for the platform: `ClassName: message` of its leaves, clean and capped.
 
@@ -247,13 +272,16 @@ def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) ->
     text = "; ".join(_describe(leaf) for leaf in leaf_errors(error))
     # Cut before it is looked at: such a text can be megabytes long.
     text = without_tracebacks(clip(text, 2 * max(_WINDOW, limit)))
-    return clean_text(text, limit, secrets) or type(error).__name__
+    text = clean_text(text, limit, secrets)
+    return text if has_visible(text) else class_name(error)
 
 
 def _describe(error: BaseException) -> str:
-    name = type(error).__name__
+    name = class_name(error)
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - a broken __str__ must not replace the error that it describes
+    except BaseException as exc:
+        if program_end(exc) is not None:
+            raise
         return name
     return f"{name}: {message}" if has_visible(message) else name

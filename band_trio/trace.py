@@ -12,6 +12,9 @@ from typing import Final
 
 import attrs
 
+from band_trio.hygiene import traceback_text
+from band_trio.leaves import program_end
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -181,5 +184,10 @@ class Tracer:
             return
         try:
             self.observer(event)
-        except Exception:  # noqa: BLE001 - the boundary to the observer, which reports
-            _log.exception("the observer failed on %s; the runtime goes on", type(event).__name__)
+        except BaseException as exc:
+            if program_end(exc) is not None:
+                raise
+            name = type(event).__name__
+            _log.error(
+                "the observer failed on %s; the runtime goes on\n%s", name, traceback_text(exc)
+            )

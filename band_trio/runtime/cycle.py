@@ -15,11 +15,13 @@ from band_trio.runtime.activity import WorkingIndicator
 from band_trio.runtime.blocking import timed
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult, claim_outcome
+from band_trio.runtime.hooks import contained
 from band_trio.runtime.judgement import did_its_work
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.outbox import Entry
 from band_trio.runtime.record import Fate, Record
 from band_trio.runtime.reports import failure_report, log_failed_turn
+from band_trio.runtime.room_context import TurnContext
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.turn import ActiveTurn, later_end
 from band_trio.trace import Claimed, Ended, Recorded, Started
@@ -82,8 +84,6 @@ class Cycle:
             return CycleEnd(claim)
         record, entry = self._decide(turn, decided)
         self._closed()
-        if turn.commit is not None and did_its_work(turn, record):
-            turn.commit()
         if entry is not None:
             await self._services.outbox.settle(entry)
         return CycleEnd(claim, record, decided is not None)
@@ -140,18 +140,28 @@ class Cycle:
         services, message = self._services, turn.message
         await self._briefing.refresh()
         context = self._briefing.context(turn.ledger)
-        preprocess = partial(services.preprocessor.process, context, message, services.me.id)
-        inp = await turn.attempt(preprocess)
+        inp = await turn.attempt(partial(self._preprocess, turn, context))
         if inp is None:
             turn.declined = turn.error is None
             turn.ledger.close()
             return
-        turn.commit = inp.commit_context or context.commit_context
         try:
             await turn.run(partial(self._start, turn, inp))
         finally:
             if turn.started:
                 services.tracer(Ended(self._room_id, message.id, turn.how))
+
+    async def _preprocess(self, turn: ActiveTurn, context: TurnContext) -> AgentInput | None:
+        services = self._services
+        inp: object = await services.preprocessor.process(context, turn.message, services.me.id)
+        if inp is None:
+            return None
+        if not isinstance(inp, AgentInput):
+            raise TypeError(
+                f"the preprocessor returned {type(inp).__name__}; it must be an AgentInput or None"
+            )
+        turn.commit = inp.commit_context or context.commit_context
+        return inp
 
     async def _start(self, turn: ActiveTurn, inp: AgentInput) -> None:
         """Call the handler, unless something came in the last moment before it.
@@ -184,17 +194,37 @@ class Cycle:
     # ------------------------------------------------------------------ record
 
     def _decide(self, turn: ActiveTurn, decided: Record | None) -> tuple[Record, Entry | None]:
-        """Decide, and hand the decision to the outbox, before anything is awaited."""
+        """Decide, and hand the decision to the outbox, before anything else can happen."""
         turn.ledger.close()
-        services = self._services
-        record = decided or services.judgement.record(turn, self._room_id)
-        if decided is None:
+        outbox = self._services.outbox
+        record = decided or self._judge(turn)
+        entry = outbox.put(record) if record.fate is not Fate.RELEASED else None
+        try:
+            self._tell(turn, record)
+        except BaseException:  # the program ends, or the log of the application fails
+            if entry is not None:
+                outbox.keep(entry)
+            raise
+        return record, entry
+
+    def _judge(self, turn: ActiveTurn) -> Record:
+        """Judge a turn, whatever its error does on being looked at."""
+        services, message_id = self._services, turn.message.id
+        unclear = Record(self._room_id, message_id, Fate.FAILED, error="the turn failed")
+        judge = partial(services.judgement.record, turn, self._room_id)
+        record = contained(f"judging the turn of message {message_id}", judge, unclear)
+        if record.fate is Fate.FAILED:
             last = turn.spent + 1 >= services.session.max_message_retries
             report = services.session.report_turn_failures_to_room and not turn.ledger.reported
-            if record.fate is Fate.FAILED and last and report:
-                record = attrs.evolve(record, report=failure_report(turn))
+            if last and report:
+                return attrs.evolve(record, report=failure_report(turn))
+        return record
+
+    def _tell(self, turn: ActiveTurn, record: Record) -> None:
+        """Tell log, observer and preprocessor what became of a turn."""
+        services = self._services
         if record.fate is Fate.FAILED:
             log_failed_turn(turn, record, services.judgement.secrets)
         services.tracer(Recorded(self._room_id, turn.message.id, record.trace_word))
-        entry = services.outbox.put(record) if record.fate is not Fate.RELEASED else None
-        return record, entry
+        if turn.commit is not None and did_its_work(turn, record):
+            contained("commit_context", turn.commit, None)

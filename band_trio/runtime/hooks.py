@@ -6,16 +6,19 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 import trio
 
+from band_trio.hygiene import class_name, traceback_text
 from band_trio.leaves import leaf_errors, program_end
 from band_trio.nurseries import is_own_cancellation
 from band_trio.runtime.problems import Problems
 
 _log: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 HOOK_THREADS: Final = 16
 """Sync callbacks at once; our own limit, so that they cannot use up trio's shared threads."""
@@ -26,6 +29,17 @@ def is_async_callable(fn: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
         getattr(fn, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is callable
     )
+
+
+def contained(what: str, fn: Callable[[], T], otherwise: T) -> T:
+    """Call sync code of the application; what it raises is logged, and *otherwise* returned."""
+    try:
+        return fn()
+    except BaseException as exc:  # noqa: BLE001 - the boundary to the application
+        if (end := program_end(exc)) is not None:
+            raise end  # noqa: B904 - what came with it does not matter any more
+        _log.warning("%s failed\n%s", what, traceback_text(exc))
+        return otherwise
 
 
 @attrs.define(eq=False)
@@ -70,8 +84,8 @@ class Hooks:
                 raise
             if (end := program_end(exc)) is not None:
                 raise end  # noqa: B904 - what came with it does not matter any more
-            _log.warning("%s failed", name, exc_info=exc)
-            self._problems.note(f"{name} raised {type(leaf_errors(exc)[0]).__name__}")
+            _log.warning("%s failed\n%s", name, traceback_text(exc))
+            self._problems.note(f"{name} raised {class_name(leaf_errors(exc)[0])}")
             return
         if scope.cancelled_caught:
             _log.warning("%s did not end in time and was cancelled", name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from band_trio.errors import InputNotAccepted
-from band_trio.hygiene import error_text
+from band_trio.hygiene import class_name, error_text
 from band_trio.leaves import leaf_errors
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.record import NOT_ACCEPTED, Fate, Record
@@ -38,7 +38,7 @@ class Judgement:
             if all(isinstance(leaf, InputNotAccepted) for leaf in leaf_errors(turn.error)):
                 return decide(Fate.RELEASED, reason=NOT_ACCEPTED)
             text = error_text(turn.error, self.error_chars, self.secrets)
-            plain = type(leaf_errors(turn.error)[0]).__name__
+            plain = class_name(leaf_errors(turn.error)[0])
             return decide(Fate.FAILED, error=text, plain=plain)
         if turn.declined or not turn.ledger.judged or turn.ledger.complete:
             return decide(Fate.PROCESSED)

@@ -111,8 +111,10 @@ class Outbox:
         Not cut off by anything but its own deadline, `settle_seconds`; while the run ends that
         is earlier, so that clean-up keeps its time, and `drain` tries once more.
         """
-        await self._try(entry, self._lifecycle.shield(self._session.settle_seconds, MARKS))
-        self.keep(entry)
+        try:
+            await self._try(entry, self._lifecycle.shield(self._session.settle_seconds, MARKS))
+        finally:
+            self.keep(entry)
 
     def keep(self, entry: Entry) -> None:
         """Try an entry again, for as long as it takes, without anybody waiting for it."""

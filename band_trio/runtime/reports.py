@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from typing import Final
 
-from band_trio.hygiene import clip, redact_credentials, without_surrogates
+from band_trio.hygiene import traceback_text
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.record import Record, Report
 from band_trio.runtime.turn import ActiveTurn
@@ -18,9 +17,6 @@ from band_trio.tools.failures import (
 )
 
 _log: Final = logging.getLogger(__name__)
-
-TRACEBACK_CHARS: Final = 20_000
-"""Longest traceback in the log; head and tail are kept."""
 
 
 def failure_report(turn: ActiveTurn) -> Report:
@@ -42,11 +38,7 @@ def log_failed_turn(turn: ActiveTurn, record: Record, secrets: tuple[str, ...]) 
             record.message_id, record.room_id, record.error,
         )  # fmt: skip
         return
-    # A lone surrogate would break handlers that write UTF-8.
-    trail = without_surrogates("".join(traceback.format_exception(turn.error)))
-    # Masking megabytes of text would stop the whole program for a while.
-    trail = clip(trail, TRACEBACK_CHARS, "\n …\n")
     _log.error(
         "turn of message %s in room %s failed\n%s",
-        record.message_id, record.room_id, redact_credentials(trail, secrets),
+        record.message_id, record.room_id, traceback_text(turn.error, secrets),
     )  # fmt: skip

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+import attrs
 import pytest
 import trio
 import trio.testing
 
+from band_trio.preprocessing import DefaultPreprocessor
+from band_trio.trace import Ended, Recorded, Started, TraceEvent
 from tests.runtime.harness import Call, reply
-from tests.runtime.lifecycle_kit import life, raises
+from tests.runtime.lifecycle_kit import LifeStage, life, raises
 from tests.test_nurseries import nested, unprintable
+
+
+def failed_text(here: LifeStage, message_id: str) -> str:
+    """Return the text of the message's first failed mark."""
+    return str(here.band.world.messages[message_id].deliveries[here.account.id].attempts[0].error)
+
 
 MAKE = pytest.mark.parametrize("make", [unprintable, nested])
 
@@ -41,8 +53,7 @@ async def test_g44_c14_an_error_that_cannot_be_printed_fails_its_turn_only(
             message = await here.say(rooms[0], "bad")
             await here.settled(message, state="failed")
             await here.settled(*[await here.say(room, "good") for room in rooms])
-        attempt = here.band.world.messages[message].deliveries[here.account.id].attempts[0]
-        assert "ValueError" in str(attempt.error)
+        assert "ValueError" in failed_text(here, message)
 
 
 @MAKE
@@ -95,3 +106,108 @@ async def test_g43_the_first_error_ends_the_turns_other_tasks(
             began = trio.current_time()
             await here.settled(await here.say(room, "bad"), state="failed")
         assert ended == [began + 0.5] * 2
+
+
+# ------------------------------------------------------------------ the record is kept first
+
+
+class UnreadableError(Exception):
+    def __str__(self) -> str:
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("error", [UnreadableError(), type("", (Exception,), {})()])
+async def test_g12_g34_an_error_without_text_or_name_fails_its_turn_once(
+    error: Exception, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def bad(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async
+        raise error
+
+    async with life() as here:
+        here.adapter.on("bad")(bad)
+        room = await here.room()
+        async with here.running() as agent:
+            message, good = await here.say(room, "bad"), await here.say(room, "good")
+            await here.settled(message, state="failed")
+            await here.settled(good)
+            assert agent.health().problems == ()
+        assert here.adapter.texts == ["bad", "good"]
+        assert failed_text(here, message) == (type(error).__name__ or "Exception")
+
+
+async def test_g10_g14_an_observer_cannot_cost_a_record(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+
+        def observe(event: TraceEvent) -> None:
+            here.observe(event)
+            raise asyncio.CancelledError
+
+        room = await here.room()
+        async with here.running(observer=observe) as agent:
+            await here.settled(await here.say(room, "m"))
+            await trio.sleep(200)
+            assert agent.health().problems == ()
+        assert here.adapter.texts == ["m"]
+        assert [len(here.seen(kind)) for kind in (Started, Ended, Recorded)] == [1, 1, 1]
+
+
+async def test_g10_g34_a_log_that_fails_cannot_cost_a_record(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise RuntimeError("the disk is full")
+
+    async def bad(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async
+        raise ValueError
+
+    log, handler = logging.getLogger("band_trio.runtime.reports"), Broken()
+    log.addHandler(handler)
+    try:
+        async with life(bad) as here:
+            room = await here.room()
+            async with here.running():
+                message = await here.say(room, "m")
+                await here.settled(message, state="failed")
+                await trio.sleep(200)
+            assert here.adapter.texts == ["m"]
+            assert here.band.attempts(message, here.account) == ["failed"]
+    finally:
+        log.removeHandler(handler)
+
+
+class Preprocessing:
+    """Spoils what the default one makes of messages that say bad."""
+
+    def __init__(self, spoil: Callable[[Any], Any]) -> None:
+        self.spoil = spoil
+
+    async def process(self, ctx: Any, event: Any, agent_id: str) -> Any:
+        inp = await DefaultPreprocessor().process(ctx, event, agent_id)
+        return self.spoil(inp) if event.content.endswith("bad") else inp
+
+
+def commit_fails(inp: Any) -> Any:
+    def fail() -> None:
+        raise asyncio.CancelledError
+
+    return attrs.evolve(inp, commit_context=fail)
+
+
+@pytest.mark.parametrize("kind", ["no input", "commit"])
+async def test_g10_g12_a_preprocessor_with_a_bad_result_costs_its_turn_only(
+    kind: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    spoil = commit_fails if kind == "commit" else lambda inp: True
+    async with life() as here:
+        room = await here.room()
+        async with here.running(preprocessor=Preprocessing(spoil)) as agent:
+            message, good = await here.say(room, "bad"), await here.say(room, "good")
+            await here.settled(message, state="processed" if kind == "commit" else "failed")
+            await here.settled(good)
+            assert agent.health().problems == ()
+        if kind != "commit":
+            assert "returned bool" in failed_text(here, message)
+        assert len(here.band.attempts(message, here.account)) == 1
