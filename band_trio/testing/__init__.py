@@ -6,6 +6,7 @@ without.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from band_trio.extras import load_extra
@@ -42,13 +43,6 @@ from band_trio.tools.failures import MISSING_REPLY_FAILURE
 
 if TYPE_CHECKING:
     from band_trio.localband import open_local_band
-else:
-
-    def open_local_band(*args: Any, **kwargs: Any) -> Any:
-        """Open the embedded platform; see `band_trio.localband.open_local_band`."""
-        found = load_extra("band_trio.localband", "local", "open_local_band")
-        return found.open_local_band(*args, **kwargs)
-
 
 __all__ = [
     "MISSING_REPLY_FAILURE",
@@ -79,3 +73,22 @@ __all__ = [
     "run_turn",
     "serving",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "open_local_band":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return _local_band().open_local_band
+    except ModuleNotFoundError:
+        raise
+    except ImportError:
+        return _without_extra  # so that `import *` works; who calls it learns what to install
+
+
+def _local_band() -> ModuleType:
+    return load_extra("band_trio.localband", "local", "open_local_band")
+
+
+def _without_extra(*args: Any, **options: Any) -> Any:
+    return _local_band().open_local_band(*args, **options)

@@ -287,7 +287,7 @@ for name in ("starlette", "hypercorn", "rich"):
 import band_trio.testing as testing
 assert not any(name.startswith("band_trio.localband") for name in sys.modules)
 try:
-    testing.open_local_band
+    testing.open_local_band()
 except ImportError as exc:
     assert "band-trio[local]" in str(exc), exc
 else:
