@@ -147,14 +147,22 @@ class Backlog:
         return held.message
 
     def set_aside_late(self) -> bool:
-        """Set the held message aside if it has held the room up for long enough."""
-        held = self.held
-        if held is None or held.limit > trio.current_time():
+        """Set the held message aside if it has held the room up for long enough, and can be."""
+        held, now = self.held, trio.current_time()
+        if held is None or held.limit > now or not self._intake.ids.make_room(now):
             return False
         self.held = None
         self._set_aside(held.message, held.due, held.spent)
         self._intake.mark(Dirty.CAUSED)
         return True
+
+    def next_change(self) -> float:
+        """Return when time alone may change what becomes of the held message, in trio's time."""
+        now = trio.current_time()
+        times = [self._intake.ids.next_due(now)]
+        if self.held is not None:
+            times += (self.held.due, self.held.limit)
+        return min((time for time in times if time > now), default=math.inf)
 
     def _set_aside(self, message: ChatMessage, due: float, spent: int) -> None:
         self._intake.note(message.id, KnownMessage(Known.SET_ASIDE, until=due, spent=spent))

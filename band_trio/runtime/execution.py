@@ -284,17 +284,14 @@ class ExecutionContext:
 
     async def _hold(self) -> None:
         await self._interrupts.wait()
-        held = self._backlog.held
-        if held is None or not self._is_open():
+        if not self.holds or not self._is_open():
             return
         message = self._backlog.take_due()
         if message is not None:
             await self._run(message)
             self._intake.mark(Dirty.CAUSED)
         elif not self._backlog.set_aside_late():
-            now = trio.current_time()
-            times = [t for t in (held.due, held.limit) if t > now]
-            await self._intake.bell.wait_until(min(times, default=held.limit))
+            await self._intake.bell.wait_until(self._backlog.next_change())
 
     async def _stay_stopped(self) -> None:
         """Claim nothing; ask now and then, on a hint and in a new epoch, whether to go on."""

@@ -68,6 +68,20 @@ class IdTable:
             for oldest in list(islice(old, surplus)):
                 del entries[oldest]
 
+    def make_room(self, now: float) -> bool:
+        """Tell whether another message may be set aside, at a time of trio's clock.
+
+        Where the table is full, one is forgotten whose time has come: the list tells of it again.
+        One that still has to wait would run too early.
+        """
+        waiting = self._kinds.get(Known.SET_ASIDE, {})
+        if len(waiting) < _CAPACITY[Known.SET_ASIDE]:
+            return True
+        due = next((id_ for id_, entry in waiting.items() if entry.until <= now), None)
+        if due is not None:
+            del waiting[due]
+        return due is not None
+
     def forget(self, message_id: str) -> None:
         """Drop an id, whatever its kind."""
         for entries in self._kinds.values():

@@ -138,6 +138,25 @@ async def test_g36_after_the_hold_later_messages_run_and_the_set_aside_one_still
         assert here.adapter.texts == ["bad", "after", "bad"]
 
 
+async def test_g36_more_messages_than_can_be_set_aside_are_held_and_keep_their_back_off(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    session = SessionConfig(
+        max_message_retries=3, retry_base_seconds=1000, retry_cap_seconds=1000, hold_seconds=0.1
+    )
+    async with stage(fail) as here:
+        room = await here.room()
+        messages = [await here.say(room, f"{number}") for number in range(105)]
+        async with here.running(session):
+            await trio.sleep(400)
+            assert [len(starts(here, each)) for each in messages] == [1] * 101 + [0] * 4
+            await trio.sleep(6000)
+
+        for message in messages:
+            first, second, third = starts(here, message)
+            assert min(second - first, third - second) >= 500
+
+
 async def test_g35_released_and_interrupted_runs_are_not_charged(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
