@@ -81,7 +81,10 @@ class BandSupersededError(BandConnectionError):
         """The platform's words for people."""
 
     def __str__(self) -> str:
-        return f"A newer connection of this agent took over: {self.message} ({self.reason})"
+        return (
+            f"A newer connection of this agent took over: {self.message} ({self.reason}). "
+            "Only one may run at a time: stop the other one first."
+        )
 
 
 class OutcomeUnknownError(BandConnectionError):
@@ -100,6 +103,7 @@ class BandApiError(BandError):
         request_id: str | None = None,
         details: Mapping[str, Sequence[str]] | None = None,
         retry_after: float | None = None,
+        context: str = "",
     ) -> None:
         self.status = status
         """The HTTP status."""
@@ -113,10 +117,13 @@ class BandApiError(BandError):
         """JSON pointer into the request body → what is wrong there."""
         self.retry_after = retry_after
         """Seconds to wait before asking again, if the platform told."""
+        self.context = context
+        """What was asked for, where, and what to do, in words; begins the text."""
         super().__init__(self._text())
 
     def _text(self) -> str:
-        text = f"{self.status} {self.code or 'error'}: {self.message or 'no message'}"
+        text = f"{self.context}: " if self.context else ""
+        text += f"{self.status} {self.code or 'error'}: {self.message or 'no message'}"
         if self.details:
             text += " (" + "; ".join(f"{k}: {', '.join(v)}" for k, v in self.details.items()) + ")"
         if len(text) > API_ERROR_CHARS:

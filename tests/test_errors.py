@@ -92,6 +92,7 @@ def test_an_answer_keeps_its_parts() -> None:
     assert error.retry_after == 1.5
     assert str(BandApiError(500, None, None)) == "500 error: no message"
     assert BandApiError(500, None, None).details == {}
+    assert str(BandApiError(404, "gone", "no", context="asking X")) == "asking X: 404 gone: no"
 
 
 @given(
@@ -119,7 +120,9 @@ def test_a_long_answer_is_cut_at_the_limit() -> None:
 
 @pytest.mark.parametrize("again", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
 def test_an_answer_can_be_copied(again: Any) -> None:
-    error = BandApiError(429, "slow", "wait", request_id="r", details={"a": ["b"]}, retry_after=3)
+    error = BandApiError(
+        429, "slow", "wait", request_id="r", details={"a": ["b"]}, retry_after=3, context="there"
+    )
     error.add_note("note")
     twin = again(error)
 

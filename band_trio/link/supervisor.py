@@ -240,7 +240,8 @@ class Supervisor:
 
     def _conflict(self, end: ConnectionEnd) -> BandError:
         return AgentAlreadyRunningError(
-            f"{self._where} says that this agent is connected elsewhere ({end.reason})."
+            f"{self._where} says that this agent is connected elsewhere ({end.reason}). "
+            "Stop the other one, or take over with conflict_policy=ConflictPolicy.SUPERSEDE."
         )
 
     def _tell(self, end: ConnectionEnd) -> None:
@@ -254,10 +255,12 @@ class Supervisor:
     def _out_of_patience(self) -> BandError:
         end = self._last_end
         if end is None:
-            return BandConnectionError(f"{self._where} did not answer in time.")
+            return BandConnectionError(f"{self._where} did not answer in time. Is the URL right?")
         if isinstance(judge(end, self._where, first=True), Conflict):
             return self._conflict(end)
-        return BandConnectionError(f"{self._where} cannot be reached: {end.reason}.")
+        return BandConnectionError(
+            f"{self._where} cannot be reached: {end.reason}. Is the platform up, and the URL right?"
+        )
 
 
 def without_query(url: str) -> str:

@@ -79,7 +79,12 @@ def judge(end: ConnectionEnd, where: str, *, first: bool) -> Verdict:
     if end.supersede is not None and not end.supersede.retryable:
         return GiveUp(BandSupersededError(end.supersede.reason, end.supersede.message))
     if end.code == POLICY_VIOLATION:
-        return GiveUp(BandPolicyError(f"{where} closed for a policy violation: {end.reason}"))
+        return GiveUp(
+            BandPolicyError(
+                f"{where} closed for a policy violation: {end.reason}. "
+                "What the agent sends is against the rules of the platform; ask its operator."
+            )
+        )
     if end.code in RESTARTING:
         return Wait(max(end.retry_after or 0.0, random.uniform(*RESTARTING[end.code])))
     if end.status is not None:
@@ -94,7 +99,9 @@ def _judge_status(end: ConnectionEnd, status: int, where: str, *, first: bool) -
         )
         return GiveUp(error) if first else CheckKey(error)
     if status in (400, 404, 426) and first:
-        return GiveUp(BandConfigError(f"{where} refused the connection: {end.reason}."))
+        return GiveUp(
+            BandConfigError(f"{where} refused the connection: {end.reason}. Check the URL.")
+        )
     if status == CONFLICT and first:
         return Conflict(end.retry_after)
     if status in (429, 503) and end.retry_after is not None:

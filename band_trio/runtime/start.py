@@ -42,22 +42,17 @@ async def identify(rest: RestClient, patience_until: float) -> AgentMe:
             no Band platform.
         BandApiError: another definite no.
     """
-    what = "asking for the agent's identity"
-    try:
-        return await with_patience(rest, rest.try_me, patience_until, what)
-    except BandApiError as exc:
-        if not is_foreign(exc):
-            raise
-        raise BandConnectionError(
-            f"no Band platform answers at {rest.api.rest_url}: {what} was answered with the status "
-            f"{exc.status} and nothing a platform would say. Check the URL."
-        ) from None
+    return await with_patience(rest, rest.try_me, patience_until, "asking for the agent's identity")
 
 
 async def with_patience(
     rest: RestClient, ask: Callable[[], Awaitable[T]], until: float, what: str
 ) -> T:
-    """Repeat *ask* over transient failures; the first one is one warning line with the URL."""
+    """Repeat *ask* over transient failures; the first one is one warning line with the URL.
+
+    Raises:
+        As `identify`; each text says what was asked, where, and what to do.
+    """
     url = rest.api.rest_url
     error: BandApiError | BandConnectionError = BandConnectionError(
         f"{url} gave no answer in time."
@@ -74,7 +69,7 @@ async def with_patience(
                         f"{url} refused the key ({exc.status}). Check agent id and API key."
                     ) from None
                 if not is_transient(exc):
-                    raise
+                    raise _definite(exc, what, url) from None
                 error, told = exc, exc.retry_after or 0.0
             except BandConnectionError as exc:
                 error = exc
@@ -82,7 +77,23 @@ async def with_patience(
                 _log.warning("%s, trying again: %s", _failed(what, url, error), error)
             await trio.sleep(max(told, half_jitter(tries, BASE_SECONDS, CAP_SECONDS)))
             tries += 1
-    raise BandConnectionError(f"{_failed(what, url, error)}: {error}") from None
+    raise BandConnectionError(
+        f"{_failed(what, url, error)}: {str(error).rstrip('.')}. Is the platform up, and the URL right?"
+    ) from None
+
+
+def _definite(error: BandApiError, what: str, url: str) -> BandApiError | BandConnectionError:
+    """Return the error for an answer that asking again would not change."""
+    if is_foreign(error):
+        return BandConnectionError(
+            f"no Band platform answers at {url}: {what} was answered with the status "
+            f"{error.status} and nothing a platform would say. Check the URL."
+        )
+    return BandApiError(
+        error.status, error.code, error.message,
+        request_id=error.request_id, details=error.details, retry_after=error.retry_after,
+        context=f"{what} was refused by {url}, check the URL and the agent",
+    )  # fmt: skip
 
 
 def _failed(what: str, url: str, error: Exception) -> str:

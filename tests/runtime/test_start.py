@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from band_trio import (
     BandConfigError,
     BandConnectionError,
 )
-from band_trio.errors import BandApiError
+from band_trio.errors import BandApiError, BandError
 from band_trio.trace import EpochBegan
 from tests.runtime.lifecycle_kit import (
     OVERHEAD,
@@ -216,6 +217,10 @@ def listing_refused(here: LifeStage) -> None:
     here.band.faults.refuse(401, route="chats", times=None)
 
 
+def listing_not_found(here: LifeStage) -> None:
+    here.band.faults.refuse(404, route="chats", times=None)
+
+
 def listing_down(here: LifeStage) -> None:
     here.band.faults.refuse(500, route="chats", times=None)
 
@@ -230,8 +235,16 @@ AT_ONCE: dict[Callable[[LifeStage], None], type[BaseException]] = {
     upgrade_forbidden: BandAuthError,
     upgrade_not_found: BandConfigError,
     listing_refused: BandAuthError,
+    listing_not_found: BandApiError,
 }
 AFTER_PATIENCE = (identity_down, upgrade_down, join_refused, listing_down)
+
+
+def assert_helpful(error: BaseException) -> None:
+    """Check that an error of ours says where it happened and what to do."""
+    if isinstance(error, BandError):
+        assert "://localband.localhost" in str(error)
+        assert re.search("[Cc]heck|URL right", str(error)), str(error)
 
 
 @pytest.mark.parametrize("fault", AT_ONCE, ids=lambda fault: fault.__name__)
@@ -247,6 +260,7 @@ async def test_g57_g60_c18_c54_a_definite_failure_of_the_start_is_raised_as_it_i
         assert caught.type is AT_ONCE[fault]
         assert ready.at is None
         assert here.account.api_key not in str(caught.value)
+        assert_helpful(caught.value)
         await here.assert_nothing_left()
 
         here.band.faults.clear()
@@ -269,6 +283,7 @@ async def test_g57_c54_a_transient_failure_is_told_once_and_raised_when_the_pati
 
         assert caught.type is BandConnectionError
         assert 20.0 <= trio.current_time() - began <= 21.0
+        assert_helpful(caught.value)
         urls = (here.band.rest_url, here.band.ws_url)
         assert any(url in str(caught.value) for url in urls)
         told = [r.getMessage() for r in caplog.records if any(u in r.getMessage() for u in urls)]
