@@ -17,7 +17,6 @@ from band_trio.errors import BandError
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.rest import ChatMessage, Page
 from band_trio.runtime.history import HistoryWalk
-from band_trio.runtime.lifecycle import MARKS
 from band_trio.runtime.room_context import TurnContext
 from band_trio.runtime.roster import Roster
 from band_trio.runtime.services import RoomServices
@@ -44,6 +43,8 @@ class Briefing:
     _lines: SystemLines | None = attrs.field(default=None, init=False)
     _bootstrapped: bool = attrs.field(default=False, init=False)
     _walk: HistoryWalk | None = attrs.field(default=None, init=False)
+    _telling: trio.CancelScope | None = attrs.field(default=None, init=False)
+    """Around the callbacks that are running, or ran last."""
 
     # ------------------------------------------------------------------ before a turn
 
@@ -87,15 +88,27 @@ class Briefing:
         return True
 
     async def run_callbacks(self) -> None:
-        """Tell the application who came and who went, in order; failures are noted."""
+        """Tell the application who came and who went, in order; failures are noted.
+
+        All of them have `hook_seconds` together: what is left then is told next time. So is one
+        that was cut off because the turn or the room has to end.
+        """
         services = self._services
-        for change in self.roster.take_changes():
-            name = "on_participant_added" if change.added else "on_participant_removed"
-            hook = getattr(services.callbacks, name)
-            if hook is not None:
-                bound = services.lifecycle.shield(services.session.hook_seconds, MARKS)
-                args = (self._room_id, dict(change.person))
-                await services.hooks.guard(name, hook, args, bound=bound)
+        deadline = trio.current_time() + services.session.hook_seconds
+        with trio.CancelScope() as self._telling:
+            for change in self.roster.changes():
+                if trio.current_time() >= deadline:
+                    break
+                name = "on_participant_added" if change.added else "on_participant_removed"
+                hook = getattr(services.callbacks, name)
+                if hook is not None:
+                    args, bound = (self._room_id, dict(change.person)), trio.move_on_at(deadline)
+                    await services.hooks.guard(name, hook, args, bound=bound)
+
+    def end_callbacks(self) -> None:
+        """Cut off callbacks that are running: the room has to stop or to end."""
+        if self._telling is not None:
+            self._telling.cancel(reason="the room has to stop or to end")
 
     # ------------------------------------------------------------------ one turn
 

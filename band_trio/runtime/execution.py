@@ -107,9 +107,8 @@ class ExecutionContext:
             return RoomState.STOPPED
         if self._backlog.held is not None:
             return RoomState.HELD
-        if self._intake.dirty or self._drain.failing_since is not None:
-            return RoomState.SYNC
-        return RoomState.IDLE
+        reads = self._intake.dirty or self._drain.failing_since is not None
+        return RoomState.SYNC if reads else RoomState.IDLE
 
     @property
     def holds(self) -> bool:
@@ -169,6 +168,7 @@ class ExecutionContext:
             self._intake.caught_up = False  # the list of a stopped room looks empty
             self._intake.mark(Dirty.CAUSED)
         elif mode == "stop":
+            self.briefing.end_callbacks()
             self._end_turn(EndReason.STOP)
             if not was_stopped:
                 self._call_interrupt_hook(mode)
@@ -186,14 +186,18 @@ class ExecutionContext:
     def leave(self) -> None:
         """The agent is no longer in the room: end the turn and then the child."""
         self._ending = EndReason.LEFT
-        self._drain.abort()
         self._end_turn(EndReason.LEFT)
-        self._intake.bell.ring()
+        self._hurry()
 
     def close(self) -> None:
         """The agent is stopping: no new turn; a running one goes on until it is cut off."""
         self._ending = self._ending or self._services.lifecycle.end_reason
+        self._hurry()
+
+    def _hurry(self) -> None:
+        """Have the room look around at once, whatever it does between two turns."""
         self._drain.abort()
+        self.briefing.end_callbacks()
         self._intake.bell.ring()
 
     def cut_off(self) -> None:
@@ -386,9 +390,7 @@ class ExecutionContext:
                 await self._indicator.flush()
         self.cleaned_up = True
         await services.hooks.guard(
-            f"on_cleanup of room {self.room_id}",
-            services.adapter.adapter.on_cleanup,
-            (self.room_id,),
-            bound=lifecycle.shield(seconds, HOOKS),
-        )
+            f"on_cleanup of room {self.room_id}", services.adapter.adapter.on_cleanup,
+            (self.room_id,), bound=lifecycle.shield(seconds, HOOKS),
+        )  # fmt: skip
         services.tracer(CleanedUp(self.room_id))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -78,14 +78,16 @@ class Roster:
 
     @property
     def has_changes(self) -> bool:
-        """Whether somebody came or went since `take_changes`."""
+        """Whether somebody came or went who was not told yet."""
         return bool(self._changes)
 
-    def take_changes(self) -> list[Change]:
-        """Return who came and went since the last call, for the callbacks."""
-        changes = list(self._changes)
-        self._changes.clear()
-        return changes
+    def changes(self) -> Iterator[Change]:
+        """Yield who came and went, for the callbacks; told is who is followed by another step."""
+        while self._changes:
+            change = self._changes[0]
+            yield change
+            if self._changes and self._changes[0] is change:
+                self._changes.popleft()
 
     # ------------------------------------------------------------------ loading
 

@@ -476,43 +476,6 @@ async def test_g33_c34_who_is_missing_from_an_incomplete_roster_has_not_left(
             assert sorted(heard) == ["+Dee", "-Cee"]
 
 
-async def test_callbacks_hear_who_came_and_went_before_the_next_handler(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    heard: list[tuple[str, str]] = []
-
-    async def came(room_id: str, person: dict[str, Any]) -> None:
-        await trio.sleep(1)
-        heard.append(("came", person["name"]))
-
-    async def went(room_id: str, person: dict[str, Any]) -> None:
-        await trio.lowlevel.checkpoint()
-        heard.append(("went", person["name"]))
-        raise ValueError("of no consequence")
-
-    async with stage() as here:
-        room = await here.room()
-        guest = here.band.register_agent("Guest")
-
-        async def handler(call: Call) -> None:
-            heard.append(("turn", call.text))
-            await reply(call)
-
-        here.adapter.behaviour = handler
-        async with here.running(QUIET, on_participant_added=came, on_participant_removed=went):
-            await here.settled(await here.say(room, "m0"))
-            await trio.sleep(1)
-            await here.band.user.add(room, guest)
-            await here.band.user.remove(room, guest)
-            await here.settled(await here.say(room, "m1"))
-            await here.band.user.add(room, guest)
-            await trio.sleep(10)  # no message is needed
-
-    assert heard == [
-        ("turn", "m0"), ("came", "Guest"), ("went", "Guest"), ("turn", "m1"), ("came", "Guest"),
-    ]  # fmt: skip
-
-
 async def test_g29_g33_c35_changes_during_an_outage_are_seen_after_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -18,7 +18,7 @@ def person(name: str, **more: Any) -> dict[str, Any]:
 def loaded(*names: str) -> Roster:
     roster = Roster()
     roster.replace([person(name) for name in names])
-    roster.take_changes()
+    list(roster.changes())
     return roster
 
 
@@ -27,7 +27,7 @@ def ids(roster: Roster) -> list[str]:
 
 
 def told(roster: Roster) -> list[tuple[bool, str]]:
-    return [(change.added, change.person["id"]) for change in roster.take_changes()]
+    return [(change.added, change.person["id"]) for change in roster.changes()]
 
 
 def test_a_fresh_roster_is_stale_and_a_load_ends_that() -> None:
