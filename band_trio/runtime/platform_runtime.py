@@ -175,7 +175,6 @@ class PlatformRuntime:
                 seconds = settings.session.hook_seconds
                 # Each hook has a shield with a deadline of its own.
                 await port.clean_up(self._hooks, self.lifecycle, seconds)  # noqa: ASYNC102
-                nursery.cancel_scope.cancel(reason="the adapter has been cleaned up")
 
     def _make_parts(self, rest: RestClient, me: AgentMe, rooms: GuardedNursery) -> Parts:
         return make_parts(

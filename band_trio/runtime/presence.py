@@ -316,6 +316,8 @@ class RoomPresence:
             self._services.tracer(RoomServed(membership.room_id))
         try:
             await room.run()
+            if not room.cleaned_up:
+                raise RuntimeError("the room ended without a reason")
         except BaseException as exc:
             if is_own_cancellation(exc):
                 raise

@@ -12,11 +12,14 @@ import pytest
 import trio
 import trio.testing
 
+from band_trio import PlatformMessage
 from band_trio.preprocessing import DefaultPreprocessor
+from band_trio.runtime.execution import ExecutionContext
 from band_trio.trace import Ended, Recorded, Started, TraceEvent
+from band_trio.types import AgentToolsProtocol
 from tests.runtime.harness import Call, reply
-from tests.runtime.lifecycle_kit import LifeStage, life, raises
-from tests.test_nurseries import nested, unprintable
+from tests.runtime.lifecycle_kit import LifeStage, Noted, life, raises
+from tests.test_nurseries import nested, stale, unprintable
 
 
 def failed_text(here: LifeStage, message_id: str) -> str:
@@ -211,3 +214,115 @@ async def test_g10_g12_a_preprocessor_with_a_bad_result_costs_its_turn_only(
         if kind != "commit":
             assert "returned bool" in failed_text(here, message)
         assert len(here.band.attempts(message, here.account)) == 1
+
+
+# ------------------------------------------------------------------ cancellations of others
+
+
+async def raise_stale(*args: object) -> None:
+    """Raise what was kept of a scope that is over, as an outcome that is unwrapped too late."""
+    raise await stale()
+
+
+@pytest.mark.parametrize("replied", [True, False])
+@pytest.mark.parametrize("where", ["handler", "task", "preprocessor"])
+async def test_g44_g67_a_cancellation_of_nobody_fails_the_turn(
+    where: str, replied: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    class Stale(DefaultPreprocessor):
+        async def process(self, ctx: Any, event: Any, agent_id: str) -> Any:
+            if event.content.endswith("bad"):
+                await raise_stale()
+            return await super().process(ctx, event, agent_id)
+
+    async with life() as here:
+
+        @here.adapter.on("bad")
+        async def bad(call: Call) -> None:
+            if replied:
+                await reply(call)
+            if where == "handler":
+                await raise_stale()
+            call.tools.turn.nursery.start_soon(raise_stale)
+
+        room = await here.room()
+        options: dict[str, Any] = {"preprocessor": Stale()} if where == "preprocessor" else {}
+        async with here.running(**options):
+            message, good = await here.say(room, "bad"), await here.say(room, "good")
+            await here.settled(message, state="failed")
+            await here.settled(good)
+        assert "nothing was cancelled" in failed_text(here, message)
+
+
+class StaleControls(Noted):
+    async def try_handle_control(self, msg: PlatformMessage, tools: AgentToolsProtocol) -> bool:
+        await self._do("try_handle_control")
+        return False
+
+
+HOOKS = ["on_interrupt", "on_cleanup", "cleanup_all", "callback", "try_handle_control"]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+async def test_g44_g45_a_cancellation_of_nobody_is_an_error_of_its_hook(
+    hook: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with life() as here:
+        here.adapter = adapter = StaleControls() if hook == "try_handle_control" else Noted()
+        adapter.hooks = {hook: raise_stale}
+        room, other = await here.room(), await here.room()
+        options: dict[str, Any] = (
+            {"on_participant_added": raise_stale} if hook == "callback" else {}
+        )
+        async with here.running(**options) as agent:
+            await here.settled(await here.say(room, "first"))
+            if hook == "on_interrupt":
+                await here.band.user.stop(room)
+                await trio.sleep(1)
+                await here.band.user.play(room)
+            if hook == "on_cleanup":
+                await here.band.user.remove(room, here.account)
+                await trio.sleep(1)
+                await here.band.user.add(room, here.account)
+            if hook == "callback":
+                await here.band.user.add(room, here.band.register_agent("Other"))
+            await here.settled(await here.say(room, "next"), await here.say(other, "other"))
+            problems = agent.health().problems
+        if hook == "cleanup_all":
+            problems = here.reports[0].cleanup_errors
+        assert any("Cancelled" in each for each in problems), problems
+        assert not any("broke" in each for each in problems)
+
+
+@pytest.mark.parametrize("hook", ["on_started", "serve"])
+async def test_g44_g57_a_cancellation_of_nobody_ends_the_run_like_any_error(
+    hook: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with life() as here:
+        here.noted.hooks = {hook: raise_stale}
+        with pytest.raises(RuntimeError, match="nothing was cancelled"):
+            await here.agent().run()
+        await here.assert_nothing_left()
+
+
+async def test_g45_a_room_that_ends_without_a_reason_is_started_again(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = 0
+
+    async def step(self: ExecutionContext) -> None:
+        nonlocal steps
+        steps += 1
+        if steps < 3:
+            await raise_stale()
+        await real(self)
+
+    real = ExecutionContext._step
+    monkeypatch.setattr(ExecutionContext, "_step", step)
+    async with life() as here:
+        room = await here.room()
+        async with here.running() as agent:
+            await here.settled(await here.say(room, "m"))
+            assert len(agent.health().problems) == 2
+            assert trio.current_time() < 10
+        assert here.adapter.cleaned == [room]
