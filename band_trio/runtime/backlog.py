@@ -152,7 +152,7 @@ class Backlog:
         if held is None or held.limit > now or not self._intake.ids.make_room(now):
             return False
         self.held = None
-        self._set_aside(held.message, held.due, held.spent)
+        self._set_aside(held.message, held.due, held.spent, held.tries)
         self._intake.mark(Dirty.CAUSED)
         return True
 
@@ -164,32 +164,35 @@ class Backlog:
             times += (self.held.due, self.held.limit)
         return min((time for time in times if time > now), default=math.inf)
 
-    def _set_aside(self, message: ChatMessage, due: float, spent: int) -> None:
-        self._intake.note(message.id, KnownMessage(Known.SET_ASIDE, until=due, spent=spent))
+    def _set_aside(self, message: ChatMessage, due: float, spent: int, tries: int) -> None:
+        entry = KnownMessage(Known.SET_ASIDE, until=due, spent=spent, tries=tries)
+        self._intake.note(message.id, entry)
 
-    def _hold(self, message: ChatMessage, cause: Cause, wait: float, spent: int) -> None:
-        now = trio.current_time()
-        known = self._intake.ids.get(message.id)
-        if known is not None and known.state is Known.SET_ASIDE:
-            self._set_aside(message, now + wait, spent)  # its time at the head is used up
+    def _hold(
+        self, message: ChatMessage, cause: Cause, wait: float, spent: int, waited: float = 0.0
+    ) -> None:
+        """Let a message wait; it has held the room up for *waited* seconds already."""
+        now, tries = trio.current_time(), self._tries(message) + 1
+        if self._aside(message) is not None:
+            self._set_aside(message, now + wait, spent, tries)  # its time at the head is used up
             return
         before = self._held_before(message)
         may_hold = self._session.hold_seconds
         if before is not None and before.cause is not Cause.NOT_ACCEPTED:
             may_hold = before.may_hold
-            if cause is Cause.UNCLAIMED:  # waiting for the claim's answer held the room up too
-                may_hold = max(0.0, may_hold - (now - before.since))
-        if cause is Cause.NOT_ACCEPTED:
-            may_hold = math.inf
-        tries = self._tries(message) + 1
+        may_hold = math.inf if cause is Cause.NOT_ACCEPTED else max(0.0, may_hold - waited)
         self.held = Held(message, cause, now + wait, now, may_hold, spent, tries)
+
+    def _aside(self, message: ChatMessage) -> KnownMessage | None:
+        known = self._intake.ids.get(message.id)
+        return known if known is not None and known.state is Known.SET_ASIDE else None
 
     def _held_before(self, message: ChatMessage) -> Held | None:
         before = self._carried
         return before if before is not None and before.message.id == message.id else None
 
     def _tries(self, message: ChatMessage) -> int:
-        before = self._held_before(message)
+        before = self._held_before(message) or self._aside(message)
         return before.tries if before is not None else 0
 
     # ------------------------------------------------------------------ outcomes
@@ -230,12 +233,19 @@ class Backlog:
                 until = now + self._session.refused_recheck_seconds
                 self._intake.note(message.id, KnownMessage(Known.REFUSED, until=until))
             case _:
-                session = self._session
-                wait = half_jitter(
-                    self._tries(message), session.settle_base_seconds, session.settle_cap_seconds
-                )
-                wait = max(wait, claim.retry_after or 0.0)
-                self._hold(message, Cause.UNCLAIMED, wait, self.spent(message))
+                wait = max(self._claim_wait(message), claim.retry_after or 0.0)
+                self._hold(message, Cause.UNCLAIMED, wait, self.spent(message), claim.took)
+
+    def _claim_wait(self, message: ChatMessage) -> float:
+        """Return the back-off of a claim; one that holds nobody up waits longer each time.
+
+        The room waits for each claim, so that those of a message that was set aside must be rare.
+        """
+        session = self._session
+        cap = session.settle_cap_seconds
+        if self._aside(message) is not None:
+            cap = max(cap, session.idle_resync_max_seconds)
+        return half_jitter(self._tries(message), session.settle_base_seconds, cap)
 
     def _after_failure(self, message: ChatMessage) -> None:
         spent = self.spent(message) + 1

@@ -39,6 +39,8 @@ class ClaimOutcome:
     attempt_number: int | None = None
     retry_after: float | None = None
     """Seconds to wait before claiming again."""
+    took: float = 0.0
+    """Seconds for which it was waited for."""
 
 
 _BY_STATUS = {

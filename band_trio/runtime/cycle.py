@@ -92,6 +92,7 @@ class Cycle:
 
     async def _claim(self, turn: ActiveTurn) -> ClaimOutcome:
         services, message_id = self._services, turn.message.id
+        began = trio.current_time()
         try:
             answer = await services.rest.claim(
                 self._room_id, message_id, within=services.session.claim_seconds
@@ -102,7 +103,7 @@ class Cycle:
         else:
             outcome = claim_outcome(answer)
         services.tracer(Claimed(self._room_id, message_id, outcome.result))
-        return outcome
+        return attrs.evolve(outcome, took=trio.current_time() - began)
 
     def _decided_before(self, turn: ActiveTurn, claim: ClaimOutcome) -> Record | None:
         """Return the record of a message that is not to be run (again), None if it is."""

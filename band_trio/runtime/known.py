@@ -41,6 +41,8 @@ class KnownMessage:
     """When it may run again, in trio's time."""
     spent: int = 0
     """Runs that failed, by our own count."""
+    tries: int = 0
+    """How often it was put off."""
     inserted_at: datetime | None = None
 
 

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from band_trio import BandConfigError, InputNotAccepted, SessionConfig
+from band_trio.runtime import known
 from band_trio.trace import Claimed, GivenUp, Recorded, Started
 from tests.runtime.harness import Call, Stage, reply, stage
 
@@ -139,17 +140,18 @@ async def test_g36_after_the_hold_later_messages_run_and_the_set_aside_one_still
 
 
 async def test_g36_more_messages_than_can_be_set_aside_are_held_and_keep_their_back_off(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(known._CAPACITY, known.Known.SET_ASIDE, 5)
     session = SessionConfig(
         max_message_retries=3, retry_base_seconds=1000, retry_cap_seconds=1000, hold_seconds=0.1
     )
     async with stage(fail) as here:
         room = await here.room()
-        messages = [await here.say(room, f"{number}") for number in range(105)]
+        messages = [await here.say(room, f"{number}") for number in range(9)]
         async with here.running(session):
             await trio.sleep(400)
-            assert [len(starts(here, each)) for each in messages] == [1] * 101 + [0] * 4
+            assert [len(starts(here, each)) for each in messages] == [1] * 6 + [0] * 3
             await trio.sleep(6000)
 
         for message in messages:
@@ -233,6 +235,34 @@ async def test_g18_an_unanswered_claim_blocks_its_room_no_longer_than_the_hold(
             await here.settled(stuck)
 
         assert here.adapter.texts == ["after", "stuck"]
+
+
+async def test_g18_claims_of_a_set_aside_message_that_hang_become_rare(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(SessionConfig(hold_seconds=20)):
+            await here.settled(await here.say(room, "before"))
+            stuck = await here.say(room, "stuck")
+            hangs = here.band.faults.hang(
+                route="processing", commit=False, times=None, message=stuck
+            )
+            began = trio.current_time()
+            await here.settled(await here.say(room, "after"))
+            assert trio.current_time() - began <= 21  # the claims count too
+            await trio.sleep(300)
+            waits = []
+            for number in range(100):
+                began = trio.current_time()
+                await here.settled(await here.say(room, f"{number}"))
+                waits.append(trio.current_time() - began)
+                await trio.sleep(7)
+            assert sum(wait > 0.5 for wait in waits) <= 20
+            hangs.lift()
+            began = trio.current_time()
+            await here.settled(stuck)
+            assert trio.current_time() - began <= 120  # as long as an idle room waits
 
 
 @pytest.mark.parametrize(
