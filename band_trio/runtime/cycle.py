@@ -154,6 +154,10 @@ class Cycle:
 
     async def _preprocess(self, turn: ActiveTurn, context: TurnContext) -> AgentInput | None:
         services = self._services
+        limit = services.session.max_cycle_seconds
+        if limit is not None and context.is_session_bootstrap:
+            limit += services.session.history_seconds  # loading it has a bound of its own
+        turn.limit(limit)
         inp: object = await services.preprocessor.process(context, turn.message, services.me.id)
         if inp is None:
             return None
@@ -177,9 +181,8 @@ class Cycle:
         number, bootstrap = turn.spent + 1, inp.is_session_bootstrap
         services.tracer(Started(self._room_id, turn.message.id, number, bootstrap))
         turn.started = True
-        limit = services.session.max_cycle_seconds
-        if limit is not None and not turn.ledger.detached:
-            turn.scope.deadline = trio.current_time() + limit
+        if not turn.ledger.detached:
+            turn.limit(services.session.max_cycle_seconds)
         await timed(
             services.adapter.handle(inp),
             services.session.stall_seconds,

@@ -85,10 +85,18 @@ class ActiveTurn:
         except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
             self._keep(exc)
         finally:
-            if self.ended_by is None and self.scope.cancel_called:
-                self.ended_by = EndReason.TIMEOUT  # nobody ended it: the scope's own deadline did
-            self.scope.deadline = math.inf
+            self._lift_limit()
             self.ledger.close()
+
+    def limit(self, seconds: float | None) -> None:
+        """Let the step that begins now take so many seconds; None is no limit."""
+        if seconds is not None:
+            self.scope.deadline = trio.current_time() + seconds
+
+    def _lift_limit(self) -> None:
+        if self.ended_by is None and self.scope.cancel_called:
+            self.ended_by = EndReason.TIMEOUT  # nobody ended it: the scope's own deadline did
+        self.scope.deadline = math.inf
 
     async def attempt(self, step: Callable[[], Awaitable[T]]) -> T | None:
         """Run a step before the handler behind the same boundary; None if it failed."""
@@ -97,6 +105,8 @@ class ActiveTurn:
         except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
             self._keep(exc)
             return None
+        finally:
+            self._lift_limit()
 
     def _keep(self, exc: BaseException) -> None:
         """Keep what failed the turn; our cancellation and the end of the program pass."""

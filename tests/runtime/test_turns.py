@@ -11,9 +11,10 @@ import trio
 import trio.testing
 
 from band_trio import SessionConfig, TurnClosedError
+from band_trio.preprocessing import DefaultPreprocessor
 from band_trio.tools.failures import AgentFailure
 from band_trio.trace import Consumed, Ended, Recorded
-from band_trio.types import AgentToolsProtocol, PlatformMessage
+from band_trio.types import AgentInput, AgentToolsProtocol, PlatformMessage, RoomContext
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
 
 
@@ -128,6 +129,65 @@ async def test_g47_a_handler_that_takes_too_long_fails_with_a_text_that_names_th
 
         assert "max_cycle_seconds (2 s)" in await failed_text(here, message)
         assert [failure["code"] for failure in await errors_in(here, room)] == ["timeout"]
+
+
+@pytest.mark.parametrize("how", ["hangs", "swallows"])
+async def test_g47_a_preprocessor_that_takes_too_long_fails_the_turn(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    class Stuck(DefaultPreprocessor):
+        async def process(self, ctx: RoomContext, event: Any, agent_id: str) -> AgentInput | None:
+            if event.content.endswith("stuck"):
+                try:
+                    await trio.sleep_forever()
+                except trio.Cancelled:
+                    if how == "hangs":
+                        raise
+            return await super().process(ctx, event, agent_id)
+
+    async with stage() as here:
+        room = await here.room()
+        session = SessionConfig(max_cycle_seconds=2)
+        async with here.running(session, preprocessor=Stuck()):
+            await here.settled(await here.say(room, "warm"))
+            began = trio.current_time()
+            message = await here.say(room, "stuck")
+            await here.settled(message, state="failed")
+            assert trio.current_time() - began == pytest.approx(2, abs=0.1)
+            await here.settled(await here.say(room, "next"))
+
+        assert "max_cycle_seconds (2 s)" in await failed_text(here, message)
+        assert here.adapter.texts == ["warm", "next"]
+
+
+async def test_g47_loading_the_history_is_not_under_the_limit_of_the_turn(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        here.band.faults.hang(route="context", times=None)
+        async with here.running(SessionConfig(max_cycle_seconds=2, history_seconds=10)):
+            await here.settled(await here.say(room, "m"))
+        assert [call.bootstrap for call in here.adapter.calls] == [False]
+
+
+async def test_g17_an_interrupt_ends_a_preprocessor_that_hangs(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Stuck(DefaultPreprocessor):
+        async def process(self, ctx: RoomContext, event: Any, agent_id: str) -> AgentInput | None:
+            await trio.sleep_forever()
+            raise AssertionError
+
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(preprocessor=Stuck()):
+            message = await here.say(room, "m")
+            await trio.sleep(100)
+            began = trio.current_time()
+            here.band.signal(here.account, "interrupt", room_id=room)
+            await here.settled(message)
+            assert trio.current_time() - began < 0.1
 
 
 async def test_g47_g70_a_detached_turn_has_no_limit_and_is_marked_at_its_real_end(
