@@ -102,6 +102,10 @@ class Backlog:
         waits = known is not None and known.until > trio.current_time()
         return held or waits or self._outbox.holds(self._room_id, message_id)
 
+    def follows(self, message: ChatMessage) -> bool:
+        """Tell whether a push that is not known is new for sure; else the platform is asked."""
+        return self._intake.follows(message)
+
     def is_runnable(self, message: ChatMessage) -> bool:
         """Tell whether a listed message may run now; one that is used up is noted on the way."""
         if not self.is_actionable(message) or self.is_known(message.id):

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import attrs
 import trio
 
+from band_trio.errors import BandError
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.backlog import Backlog
 from band_trio.runtime.briefing import Briefing
@@ -39,6 +41,8 @@ class ChatControls:
     _services: RoomServices
     _briefing: Briefing
     _backlog: Backlog
+    _is_open: Callable[[], bool]
+    """Whether the room works now: not ending, not stopped."""
     _offered: dict[str, None] = attrs.field(factory=dict, init=False)
     _early: deque[ChatMessage] = attrs.field(factory=deque, init=False)
     """Pushed while a turn runs or a message is held; full: offered in its place instead."""
@@ -52,7 +56,8 @@ class ChatControls:
 
     def offer_early(self, message: ChatMessage, nursery: trio.Nursery) -> None:
         """Offer a message that arrives while the room is busy, in a task beside the turn."""
-        if len(self._early) >= self._services.session.room_hints:
+        full = len(self._early) >= self._services.session.room_hints
+        if full or not self._backlog.is_actionable(message):
             return
         self._early.append(message)
         if not self._busy:
@@ -72,10 +77,36 @@ class ChatControls:
         try:
             while self._early:
                 message = self._early.popleft()
-                if not self._backlog.is_known(message.id):
+                if await self._is_work(message):
                     await self.consumed(message)
         finally:
             self._busy = False
+
+    async def _is_work(self, message: ChatMessage) -> bool:
+        """Tell whether a pushed message is still to be worked on; it may be an old copy.
+
+        The platform is asked where ids and time stamps do not tell. While it cannot be asked the
+        message waits for its place.
+        """
+        if self._backlog.is_known(message.id):
+            return False
+        if self._backlog.follows(message):
+            return True
+        try:
+            return await self._is_listed(message.id) and self._is_open()
+        except BandError as exc:
+            _log.info("message %s is not offered before its turn: %s", message.id, exc)
+            return False
+
+    async def _is_listed(self, message_id: str) -> bool:
+        rest, room_id, cursor = self._services.rest, self._room_id, None
+        while True:
+            page = await rest.list_messages(room_id, cursor)
+            if any(m.id == message_id and self._backlog.is_actionable(m) for m in page.items):
+                return True
+            if page.next_cursor is None or page.next_cursor == cursor:
+                return False
+            cursor = page.next_cursor
 
     async def _offer(self, message: ChatMessage) -> bool:
         services = self._services

@@ -92,7 +92,9 @@ class ExecutionContext:
         )
         self._polls = IdlePolls(session.idle_resync_seconds, session.idle_resync_max_seconds)
         self._interrupts = InterruptHooks(room_id, services)
-        self._chat_controls = ChatControls(room_id, services, self.briefing, self._backlog)
+        self._chat_controls = ChatControls(
+            room_id, services, self.briefing, self._backlog, self._is_open
+        )
 
     # ------------------------------------------------------------------ told from outside: sync
 
@@ -280,7 +282,7 @@ class ExecutionContext:
         """Run a hint at once where that is safe; else have the list read."""
         if not self._backlog.is_actionable(hint) or self._backlog.is_known(hint.id):
             return
-        if self._drain.drained and self._intake.follows(hint) and self._backlog.has_room():
+        if self._drain.drained and self._backlog.follows(hint) and self._backlog.has_room():
             await self._run(hint)
         else:
             self._intake.drop_stale()

@@ -16,6 +16,7 @@ from band_trio.tools.failures import AgentFailure
 from band_trio.trace import Consumed, Ended, Recorded
 from band_trio.types import AgentInput, AgentToolsProtocol, PlatformMessage, RoomContext
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
+from tests.runtime.views import lasting, payload, push_again, sent
 
 
 class Foreign(BaseException):
@@ -359,6 +360,53 @@ async def test_g02_a_chat_control_is_consumed_while_a_turn_runs(
         assert [event.message_id for event in here.seen(Consumed)] == [yes]
         assert [event.kind for event in here.seen(Recorded)] == ["processed", "processed"]
         assert here.band.attempts(yes, here.account) == ["success"]
+
+
+@pytest.mark.parametrize("says", ["processed", "what it said when it was new"])
+async def test_g02_g19_g21_an_old_copy_of_a_chat_control_is_not_offered_during_a_turn(
+    says: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        here.adapter = adapter = Approving()
+        room = await here.room()
+        async with here.running():
+            here.band.faults.delay(0.1, route="processing", times=1)
+            yes = await here.say(room, "yes")
+            copy = payload(here, yes)
+            await here.settled(yes)
+            for number in range(130):  # more than a room remembers
+                await here.settled(await here.say(room, f"{number}"))
+            adapter.on("work")(lasting(30))
+            work = await here.say(room, "work")
+            await adapter.until_running()
+            push_again(here, room, payload(here, yes) if says == "processed" else copy)
+            await here.settled(await here.say(room, "yes"))
+            assert here.band.state(work, here.account) == "processing"
+            await here.settled(work)
+
+        assert adapter.offered.count("yes") == 2
+        assert here.band.attempts(yes, here.account) == ["success"]
+        assert len(sent(here, "processing", yes)) == 1
+
+
+async def test_a_chat_control_whose_list_cannot_be_read_is_offered_in_its_place(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        here.adapter = adapter = Approving()
+        adapter.behaviour = lasting(10)
+        room = await here.room()
+        async with here.running():
+            await here.say(room, "work")
+            await adapter.until_running()
+            here.band.faults.refuse(400, route="messages", times=1)
+            yes = await here.say(room, "yes")
+            await trio.sleep(5)
+            assert adapter.offered == ["work"]
+            await here.settled(yes)
+
+        assert adapter.offered == ["work", "yes"]
+        assert adapter.texts == ["work"]
 
 
 async def test_a_chat_control_from_the_backlog_is_offered_before_its_claim(
