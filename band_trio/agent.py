@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 import trio
 
+from band_trio.callables import is_async
 from band_trio.config import AgentConfig, ContactEventConfig, ContactStrategy, SessionConfig
 from band_trio.credentials import Credentials, load_agent_config
 from band_trio.endpoints import resolve_endpoints
@@ -76,6 +77,7 @@ class Agent:
         config = config or AgentConfig()
         _check_adapter(adapter)
         _check_contacts(contact_config)
+        _check_preprocessor(preprocessor)
         return cls(
             RunSettings(
                 adapter=adapter,
@@ -152,7 +154,8 @@ class Agent:
         Raises:
             BandConfigError: *grace* is negative or not a number.
         """
-        if not grace >= 0:
+        given: object = grace
+        if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
             raise BandConfigError(f"grace must be zero or more seconds, not {grace!r}")
         if self._runtime is not None:
             self._runtime.lifecycle.stop(grace)
@@ -226,6 +229,28 @@ def _check_adapter(adapter: object) -> None:
             f"{type(adapter).__name__} is not an adapter: it lacks {', '.join(missing)}. "
             "Subclass SimpleAdapter and write on_message."
         )
+    _check_async(adapter, "on_event", "on_started", "serve", "try_handle_control")
+
+
+def _check_async(part: object, *names: str) -> None:
+    """Refuse methods that are awaited and are not async."""
+    for name in names:
+        method = getattr(part, name, None)
+        if method is not None and not is_async(method):
+            raise BandConfigError(
+                f"{type(part).__name__}.{name} must be `async def`; run blocking code in it with "
+                "trio.to_thread.run_sync."
+            )
+
+
+def _check_preprocessor(preprocessor: Preprocessor | None) -> None:
+    if preprocessor is None:
+        return
+    if not callable(getattr(preprocessor, "process", None)):
+        raise BandConfigError(
+            f"{type(preprocessor).__name__} is not a preprocessor: it lacks process."
+        )
+    _check_async(preprocessor, "process")
 
 
 def _check_contacts(contacts: ContactEventConfig | None) -> None:

@@ -17,6 +17,7 @@ import attrs
 import httpx  # noqa: ASYNC127, TID251 - for the type of rest_transport only
 import trio
 
+from band_trio.callables import is_async
 from band_trio.endpoints import variables
 from band_trio.errors import BandConfigError
 from band_trio.trace import Observer
@@ -258,6 +259,8 @@ class AgentConfig:
             value = getattr(self, name)
             if value is not None and not callable(value):
                 more.append(f"{name} must be callable, not {type(value).__name__}")
+            elif value is not None and name != "open_stream" and is_async(value):
+                more.append(f"{name} must be a plain function, not an async one")
         _raise_problems(self, *more)
 
 

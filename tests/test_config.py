@@ -228,6 +228,14 @@ def test_what_is_injected_has_the_right_kind(name: str) -> None:
     assert repr(good) not in repr(AgentConfig(**{name: good}))
 
 
+@pytest.mark.parametrize("name", ["room_filter", "observer"])
+def test_what_nobody_awaits_must_not_be_async(name: str) -> None:
+    async def choose(*args: object) -> bool:
+        return True
+
+    assert f"{name} must be a plain function" in problems(AgentConfig, **{name: choose})
+
+
 @pytest.mark.parametrize("value", ["supersede", None, 1])
 def test_the_conflict_policy_is_an_enum(value: Any) -> None:
     assert "conflict_policy must be a ConflictPolicy" in problems(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
@@ -11,6 +10,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
+from band_trio.callables import is_async
 from band_trio.hygiene import class_name, traceback_text
 from band_trio.leaves import leaf_errors, program_end
 from band_trio.nurseries import is_own_cancellation
@@ -22,13 +22,6 @@ T = TypeVar("T")
 
 HOOK_THREADS: Final = 16
 """Sync callbacks at once; our own limit, so that they cannot use up trio's shared threads."""
-
-
-def is_async_callable(fn: Callable[..., Any]) -> bool:
-    """Tell whether calling *fn* gives a coroutine: functions, methods, partials, `__call__`."""
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
-        getattr(fn, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is callable
-    )
 
 
 def contained(what: str, fn: Callable[[], T], otherwise: T) -> T:
@@ -57,7 +50,7 @@ class Hooks:
 
         A sync function runs in a thread that is abandoned when the caller is cancelled.
         """
-        if is_async_callable(fn):
+        if is_async(fn):
             return await fn(*args)
         result = await trio.to_thread.run_sync(
             lambda: fn(*args), abandon_on_cancel=True, limiter=self._threads

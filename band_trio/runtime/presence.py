@@ -21,6 +21,7 @@ from band_trio.nurseries import GuardedNursery, is_own_cancellation
 from band_trio.protocol.events import Mode, chat_room, room_participants
 from band_trio.runtime.control import RoomControl, UnservedControls
 from band_trio.runtime.execution import ExecutionContext
+from band_trio.runtime.hooks import contained
 from band_trio.runtime.intake import Dirty
 from band_trio.runtime.listing import RoomLister, RoomListing
 from band_trio.runtime.services import RoomServices
@@ -257,13 +258,11 @@ class RoomPresence:
                 self._start(membership)
 
     def _is_wanted(self, room_id: str, title: str | None) -> bool:
-        if self._filter is None:
+        wanted = self._filter
+        if wanted is None:
             return True
-        try:
-            return bool(self._filter(room_id, title))
-        except Exception:  # noqa: BLE001 - the boundary to the application, which reports
-            _log.exception("room_filter failed for room %s, which is not served", room_id)
-            return False
+        what = f"room_filter for room {room_id}, which is not served,"
+        return contained(what, lambda: bool(wanted(room_id, title)), otherwise=False)
 
     def _admit(self, room_id: str) -> None:
         membership = self._memberships.setdefault(room_id, Membership(room_id))

@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 import trio
 
+from band_trio.callables import is_async
 from band_trio.errors import BandConfigError
 from band_trio.tools.custom_models import ArgumentModel, model_of_class, model_of_function
 from band_trio.tools.docstrings import tool_description
@@ -75,14 +76,6 @@ def read_custom_tool(tool: Any) -> CustomTool:
             )
         return _pair(*tool)
     return _function(tool)
-
-
-def is_async(handler: Any) -> bool:
-    """Tell whether calling *handler* gives something to await, as far as it can be seen."""
-    while isinstance(handler, functools.partial):
-        handler = handler.func
-    method = getattr(handler, "__call__", None)  # noqa: B004 - of an object that can be called
-    return any(inspect.iscoroutinefunction(each) for each in (handler, method))
 
 
 # --------------------------------------------------------------------------- the two shapes

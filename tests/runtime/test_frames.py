@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 import json
 import logging
@@ -268,15 +269,18 @@ def test_g80_what_the_dispatcher_calls_cannot_wait() -> None:
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFor)]
 
 
+@pytest.mark.parametrize("kind", [ValueError, asyncio.CancelledError])
 async def test_g80_a_room_filter_that_raises_is_a_room_not_wanted(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    kind: type[BaseException],
+    autojump_clock: trio.testing.MockClock,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with stage() as here:
         bad, good = await here.room("bad"), await here.room("good")
 
         def choose(room_id: str, title: str | None) -> bool:
             if title == "bad":
-                raise ValueError("a filter with a bug")
+                raise kind("a filter with a bug")
             return True
 
         async with here.running(room_filter=choose) as agent:
