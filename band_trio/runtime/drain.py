@@ -59,6 +59,8 @@ class Drain:
     """Whether nothing has said yet that this pass will find work: each try takes a token."""
     _failures: int = attrs.field(default=0, init=False)
     """Tries that failed in a row."""
+    _refused: int = attrs.field(default=0, init=False)
+    """Tries in a row that were answered with 403 or 404."""
     failing_since: float | None = attrs.field(default=None, init=False)
     """When the first of them failed, in trio's time."""
     _asking: trio.CancelScope | None = attrs.field(default=None, init=False)
@@ -167,7 +169,7 @@ class Drain:
         except BandError as exc:
             self._note_failure(exc)
             raise
-        self._failures, self.failing_since = 0, None
+        self._failures, self._refused, self.failing_since = 0, 0, None
         self._services.tracer(Read(self._room_id, kind))
         return answer
 
@@ -185,10 +187,11 @@ class Drain:
         if self.failing_since is None:
             self.failing_since = trio.current_time()
         status = error.status if isinstance(error, BandApiError) else None
+        self._refused = self._refused + 1 if status in (403, 404) else 0
         if status == 401:
             self._services.check_key()
-        elif status in (403, 404):
-            self._services.doubt(self._room_id)
+        elif self._refused.bit_count() == 1:  # 1, 2, 4 … in a row: what it asks for costs a listing
+            self._services.doubt(self._room_id, status == 404)
         if self._failures < FAILS_AFTER:
             _log.debug("room %s: its list could not be read: %s", self._room_id, error)
         else:

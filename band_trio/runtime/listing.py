@@ -96,9 +96,10 @@ class RoomLister:
         self._due = True
         self._bell.ring()
 
-    def doubt(self, room_id: str) -> None:
-        """The platform does not know a room of ours: a listing shows whether that is meant."""
-        self._doubted.add(room_id)
+    def doubt(self, room_id: str, *, unknown: bool) -> None:
+        """A room of ours may not be read, or is *unknown*: a listing shows what is meant."""
+        if unknown:
+            self._doubted.add(room_id)
         self.ask()
 
     def heard_of(self, room_id: str) -> None:

@@ -75,7 +75,7 @@ def make_parts(
         problems=problems,
         tracer=tracer,
         current_epoch=lambda: link.epoch,
-        doubt=lambda room_id: presence.doubt(room_id),
+        doubt=lambda room_id, unknown: presence.doubt(room_id, unknown=unknown),
         check_key=check_key,
     )
     presence = RoomPresence(

@@ -159,9 +159,9 @@ class RoomPresence:
         """Ask for a listing."""
         self._lister.ask()
 
-    def doubt(self, room_id: str) -> None:
-        """A room seems to be gone: the platform does not know it."""
-        self._lister.doubt(room_id)
+    def doubt(self, room_id: str, *, unknown: bool) -> None:
+        """A room may be gone: it may not be read, or is *unknown* to the platform."""
+        self._lister.doubt(room_id, unknown=unknown)
 
     def new_epoch(self) -> None:
         """The socket was replaced: list again, and every room looks at the platform again."""

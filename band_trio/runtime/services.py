@@ -47,8 +47,9 @@ class RoomServices:
     tracer: Tracer
     current_epoch: Callable[[], int]
     """Number of the socket connection; rises with each."""
-    doubt: Callable[[str], None]
-    """Ask whether the agent is still in a room: the platform does not know it."""
+    doubt: Callable[[str, bool], None]
+    """Ask whether the agent is still in a room, which it may not read; True: the platform says that
+    there is none."""
     check_key: Callable[[], None]
     """Ask whether the key is still good: something answered 401."""
     hub_room_id: str | None = None

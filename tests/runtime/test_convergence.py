@@ -302,6 +302,60 @@ async def test_g29_a_listing_with_an_unreadable_row_or_no_count_proves_no_absenc
             await here.settled(await here.say(unlisted, "m"))
 
 
+@pytest.mark.parametrize("status", [403, 404])
+async def test_g29_a_listed_room_that_may_not_be_read_stays_and_costs_few_listings(
+    status: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET) as agent:
+            await trio.sleep(60)
+            rule = here.band.faults.refuse(status, route="next", room=room, times=None)
+            here.band.cut(here.account)
+            await trio.sleep(60)
+            before = len(here.band.log.requests("chats"))
+            await trio.sleep(3600)
+            assert served(here, agent) == {room}
+            assert len(here.band.log.requests("chats")) - before <= 8
+            rule.lift()
+            await here.settled(await here.say(room, "m"))
+
+
+async def test_g29_a_room_that_may_not_be_read_is_not_left_for_an_incomplete_listing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Only a 404 says that the agent is not in it (platform docs, Rooms and participants)."""
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET) as agent:
+            await trio.sleep(60)
+            here.band.faults.refuse(403, route="next", room=room, times=5)
+            body = b'{"data": [{"id": 5}], "metadata": {"total_count": 1}}'
+            here.band.faults.odd_answer(body, route="chats", times=None)
+            here.band.cut(here.account)
+            await trio.sleep(120)
+            assert served(here, agent) == {room}
+            await here.settled(await here.say(room, "m"))
+
+
+async def test_g29_an_idle_agent_asks_for_one_thing_only(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """One `next` per room and poll: no list, no listing, no roster."""
+    session = SessionConfig(idle_resync_seconds=60, idle_resync_max_seconds=60)
+    async with stage() as here:
+        rooms = [await here.room() for _ in range(5)]
+        async with here.running(session):
+            for room in rooms:
+                await here.settled(await here.say(room, "m"))
+            await trio.sleep(300)
+            before = len(here.band.log.requests())
+            await trio.sleep(3600)
+            asked = here.band.log.requests()[before:]
+            assert {row.route for row in asked} == {"next"}
+            assert len(asked) == pytest.approx(5 * 60, abs=5)
+
+
 # --------------------------------------------------------------------------- the socket
 
 
