@@ -23,7 +23,18 @@ ROOT: Final = Path(band_trio.__file__).parent
 
 # From the ground up; a part may use what is below it, and itself.
 LAYERS: Final[list[set[str]]] = [
-    {"callables", "early", "errors", "extras", "hygiene", "backoff", "bell", "leaves", "nurseries"},
+    {
+        "callables",
+        "early",
+        "errors",
+        "extras",
+        "hygiene",
+        "backoff",
+        "bell",
+        "leaves",
+        "nurseries",
+        "shares",
+    },
     {"features"},
     {"tools_protocol"},
     {"texts", "types", "trace", "logs", "credentials", "endpoints"},

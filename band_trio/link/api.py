@@ -34,6 +34,7 @@ from band_trio.logs import RepeatedLog
 from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import WORDS_CHARS, ErrorBody
+from band_trio.shares import FairLimiter
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
@@ -113,8 +114,8 @@ class Api:
             {"X-API-Key": secret, "User-Agent": USER_AGENT, "Accept": "application/json"}
         )
         self._lanes = {
-            Lane.BULK: trio.CapacityLimiter(config.rest_bulk),
-            Lane.PRIORITY: trio.CapacityLimiter(config.rest_priority),
+            Lane.BULK: FairLimiter(config.rest_bulk, kept=config.rest_bulk // 3),
+            Lane.PRIORITY: FairLimiter(config.rest_priority),
         }
         # A connect that is given up has sent nothing, which is worth knowing: it ends before the
         # scope around the try does. All else is bounded by that scope alone, because the

@@ -21,6 +21,7 @@ from band_trio.runtime.room_context import TurnContext
 from band_trio.runtime.roster import Roster
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.system_lines import SystemLines
+from band_trio.shares import work_of
 from band_trio.tools.conversation import build_participants_message, format_history_for_llm
 from band_trio.tools.ledger import Ledger
 from band_trio.trace import Read
@@ -95,7 +96,7 @@ class Briefing:
         """
         services = self._services
         deadline = trio.current_time() + services.session.hook_seconds
-        with trio.CancelScope() as self._telling:
+        with work_of(self._room_id), trio.CancelScope() as self._telling:
             for change in self.roster.changes():
                 if trio.current_time() >= deadline:
                     break

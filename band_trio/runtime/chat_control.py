@@ -22,6 +22,7 @@ from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.lifecycle import MARKS
 from band_trio.runtime.record import Fate, Record
 from band_trio.runtime.services import RoomServices
+from band_trio.shares import work_of
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.conversation import to_platform_message
 from band_trio.tools.ledger import Ledger
@@ -124,7 +125,8 @@ class ChatControls:
             answers.append(bool(await hook(msg, tools)))
 
         bound = services.lifecycle.shield(services.session.hook_seconds, MARKS)
-        await services.hooks.guard("try_handle_control", ask, (), bound=bound)
+        with work_of(self._room_id):
+            await services.hooks.guard("try_handle_control", ask, (), bound=bound)
         ledger.close()
         if not any(answers):
             return False

@@ -24,6 +24,7 @@ from band_trio.runtime.reports import failure_report, log_failed_turn
 from band_trio.runtime.room_context import TurnContext
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.turn import ActiveTurn, later_end
+from band_trio.shares import work_of
 from band_trio.trace import Claimed, Ended, Recorded, Started
 from band_trio.types import AgentInput
 
@@ -183,11 +184,12 @@ class Cycle:
         turn.started = True
         if not turn.ledger.detached:
             turn.limit(services.session.max_cycle_seconds)
-        await timed(
-            services.adapter.handle(inp),
-            services.session.stall_seconds,
-            partial(self._tell_blocked, turn.message.id),
-        )
+        with work_of(self._room_id):
+            await timed(
+                services.adapter.handle(inp),
+                services.session.stall_seconds,
+                partial(self._tell_blocked, turn.message.id),
+            )
 
     def _tell_blocked(self, message_id: str, seconds: float) -> None:
         _log.warning(

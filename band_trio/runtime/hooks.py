@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import attrs
 import trio
@@ -15,6 +15,7 @@ from band_trio.hygiene import class_name, traceback_text
 from band_trio.leaves import leaf_errors, program_end
 from band_trio.nurseries import is_own_cancellation
 from band_trio.runtime.problems import Problems
+from band_trio.shares import FairLimiter
 
 _log: Final = logging.getLogger(__name__)
 
@@ -41,9 +42,7 @@ class Hooks:
 
     _problems: Problems
 
-    _threads: trio.CapacityLimiter = attrs.field(
-        factory=lambda: trio.CapacityLimiter(HOOK_THREADS), init=False
-    )
+    _threads: FairLimiter = attrs.field(factory=lambda: FairLimiter(HOOK_THREADS), init=False)
 
     async def call(self, fn: Callable[..., Any], *args: Any) -> Any:
         """Call *fn* and return what it gives; its errors come out as they are.
@@ -53,7 +52,9 @@ class Hooks:
         if is_async(fn):
             return await fn(*args)
         result = await trio.to_thread.run_sync(
-            lambda: fn(*args), abandon_on_cancel=True, limiter=self._threads
+            lambda: fn(*args),
+            abandon_on_cancel=True,
+            limiter=cast("trio.CapacityLimiter", self._threads),
         )
         return await result if isinstance(result, Awaitable) else result
 

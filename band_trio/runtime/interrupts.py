@@ -11,6 +11,7 @@ from band_trio.bell import Bell
 from band_trio.protocol.events import Mode
 from band_trio.runtime.lifecycle import HOOKS
 from band_trio.runtime.services import RoomServices
+from band_trio.shares import work_of
 
 
 @attrs.define(eq=False)
@@ -38,7 +39,8 @@ class InterruptHooks:
         services = self._services
         bound = services.lifecycle.shield(services.session.control_hook_seconds, HOOKS)
         try:
-            await services.hooks.guard("on_interrupt", hook, (self._room_id, mode), bound=bound)
+            with work_of(self._room_id):
+                await services.hooks.guard("on_interrupt", hook, (self._room_id, mode), bound=bound)
         finally:
             self._running -= 1
             self._ended.ring()

@@ -6,13 +6,14 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 import trio
 
 from band_trio.callables import is_async
 from band_trio.errors import BandConfigError
+from band_trio.shares import FairLimiter
 from band_trio.tools.custom_models import ArgumentModel, model_of_class, model_of_function
 from band_trio.tools.docstrings import tool_description
 from band_trio.tools.schemas import sanitize_tool_schema
@@ -25,7 +26,7 @@ THREADS: Final = 40
 """Most sync tools that run at once; an abandoned one counts until its thread ends."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-_limiter: Final[trio.lowlevel.RunVar[trio.CapacityLimiter]] = trio.lowlevel.RunVar("custom_tools")
+_limiter: Final[trio.lowlevel.RunVar[FairLimiter]] = trio.lowlevel.RunVar("custom_tools")
 
 
 @attrs.frozen(eq=False)
@@ -57,7 +58,9 @@ class CustomTool:
             return await call()
         # In a tuple, because a thread must not give back something to await, and this may be it.
         (result,) = await trio.to_thread.run_sync(
-            lambda: (call(),), abandon_on_cancel=True, limiter=_threads()
+            lambda: (call(),),
+            abandon_on_cancel=True,
+            limiter=cast("trio.CapacityLimiter", _threads()),
         )
         return await result if inspect.isawaitable(result) else result
 
@@ -165,11 +168,11 @@ def _effect(name: str, handler: Any) -> TurnEffect:
         ) from None
 
 
-def _threads() -> trio.CapacityLimiter:
+def _threads() -> FairLimiter:
     """Return this run's limiter: threads abandoned in an earlier run never give theirs back."""
     try:
         return _limiter.get()
     except LookupError:
-        limiter = trio.CapacityLimiter(THREADS)
+        limiter = FairLimiter(THREADS)
         _limiter.set(limiter)
         return limiter
