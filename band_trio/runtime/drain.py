@@ -16,6 +16,7 @@ import trio
 
 from band_trio.backoff import half_jitter
 from band_trio.errors import BandApiError, BandError
+from band_trio.link.routes import says_stopped
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.backlog import Backlog
@@ -54,6 +55,8 @@ class Drain:
     _free: Callable[..., bool]
     """Whether the room may run a message now, or this one: not ending, not stopped, nothing held,
     none (but this one) that a stop interrupted."""
+    _on_stopped: Callable[[], None]
+    """Told when an answer says that the agent is stopped in the room."""
     _drained_in: int = attrs.field(default=-1, init=False)
     _speculative: bool = attrs.field(default=True, init=False)
     """Whether nothing has said yet that this pass will find work: each try takes a token."""
@@ -167,7 +170,10 @@ class Drain:
         try:
             answer = await self._ask(ask)
         except BandError as exc:
-            self._note_failure(exc)
+            if isinstance(exc, BandApiError) and says_stopped(exc.status, exc):
+                self._on_stopped()
+            else:
+                self._note_failure(exc)
             raise
         self._failures, self._refused, self.failing_since = 0, 0, None
         self._services.tracer(Read(self._room_id, kind))

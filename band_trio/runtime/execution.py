@@ -85,8 +85,9 @@ class ExecutionContext:
             room_id, services.me.id, session, self._intake, services.outbox, tracer
         )
         self._drain = Drain(
-            room_id, services, self._intake, self._backlog, self._control, self._run, self._is_free
-        )
+            room_id, services, self._intake, self._backlog, self._control,
+            self._run, self._is_free, self.observe_stop,
+        )  # fmt: skip
         self._indicator = WorkingIndicator(
             room_id, services.rest, session, tracer, self._control, self.observe_stop
         )

@@ -12,7 +12,7 @@ from band_trio import SessionConfig
 from band_trio.localband.fault_rules import PushFacts
 from band_trio.trace import Controlled, Recorded
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
-from tests.runtime.views import fail, hang
+from tests.runtime.views import fail, hang, sent
 
 
 def records(here: Stage) -> list[str]:
@@ -220,6 +220,26 @@ async def test_g50_a_missed_stop_is_seen_in_the_next_answer(
             await here.settled(message)
 
         assert records(here) == ["released:stop", "processed"]
+
+
+async def test_g50_a_read_of_the_list_that_is_refused_as_stopped_is_a_stop(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(SessionConfig(stopped_resync_seconds=20)) as agent:
+            await here.settled(await here.say(room, "before"))
+            text = "Agent execution is stopped"
+            refused = here.band.faults.refuse(403, message_text=text, route="next", times=None)
+            here.band.cut(here.account)
+            await trio.sleep(30)
+            assert agent.health().rooms == {"stopped": 1}
+            assert here.adapter.interrupts == [(room, "stop")]
+            listings = len(sent(here, "chats"))
+            await trio.sleep(300)
+            assert len(sent(here, "chats")) == listings  # nobody doubts that the room is there
+            refused.lift()
+            await here.settled(await here.say(room, "after"))
 
 
 async def test_g50_a_working_report_answered_with_false_is_a_stop(
