@@ -121,10 +121,17 @@ class Agent:
 
         Raises:
             AgentAlreadyRunningError: it runs already, here or elsewhere.
+            BandConfigError: the first connection was refused for good (400, 404, 426), or the lock
+                file cannot be opened.
             BandAuthError: the key was refused.
-            BandConnectionError: not reached within `start_patience_seconds`.
+            BandConnectionError: not reached within `start_patience_seconds`, or what answers is
+                no Band platform.
+            BandApiError: the platform refused another step of the start.
             BandPolicyError: closed for a policy violation.
             BandSupersededError: a newer connection took over.
+            SystemExit, KeyboardInterrupt: raised by the adapter, or by a signal; the agent has
+                ended in order.
+            Exception: what `on_started` or `serve` of the adapter raises.
             ExceptionGroup: several errors at once.
         """
         if self._runtime is not None:

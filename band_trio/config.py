@@ -122,45 +122,69 @@ class SessionConfig:
     """Options of rooms and turns."""
 
     max_message_retries: int = count(1)
-    """Runs of one message in total, across restarts."""
+    """Runs of one message in total, across restarts; 1 is one run and no retry."""
     retry_base_seconds: float = seconds(1)
+    """Wait before the second run of a message; doubled with each run after that."""
     retry_cap_seconds: float = seconds(60)
+    """Longest such wait."""
     hold_seconds: float = seconds(60)
     """How long a message may keep later ones of its room waiting between its runs."""
     refused_recheck_seconds: float = seconds(600)
+    """When a message whose claim was refused is claimed again, if it is still listed."""
     max_cycle_seconds: float | None = optional_seconds()
-    """Longest handler, None for no limit."""
+    """Longest handler; then its message has failed. None for no limit."""
     stall_seconds: float = seconds(10)
     """When a cancelled handler that does not end is named in log and health, and how long one may
     block the thread before the log says so."""
     claim_seconds: float = seconds(10)
-    """One try of a claim."""
+    """Longest try of a claim."""
     settle_seconds: float = seconds(5)
-    """The first, shielded try of a mark."""
+    """Longest first try of a mark, which nothing cuts off; later ones are made in the
+    background."""
     settle_base_seconds: float = seconds(0.5)
+    """Wait before the second try of a mark; doubled with each try after that."""
     settle_cap_seconds: float = seconds(10)
+    """Longest such wait."""
     idle_resync_seconds: float = seconds(60)
+    """How often an idle room asks for messages whose push never came; doubled while there are
+    none."""
     idle_resync_max_seconds: float = seconds(120)
+    """Longest such interval."""
     stopped_resync_seconds: float | None = optional_seconds()
     """How often a stopped room asks whether it may go on; None: as an idle one."""
     activity_delay_seconds: float = seconds(0.25)
     """A turn shorter than this shows no working indicator."""
     working_keep_alive_seconds: float = seconds(3.0, below=5)
+    """How often the working indicator is renewed; the platform forgets it after 5."""
     working_request_timeout_seconds: float = seconds(2.0)
+    """Longest report of the indicator."""
     max_working_state_seconds: float | None = optional_seconds()
+    """When the indicator goes out although the turn goes on; None for never."""
     enable_working_state: bool = switch(default=True)
+    """Whether the room sees that the agent is working."""
     enable_context_hydration: bool = switch(default=True)
+    """Whether the first turn of a room is given what was said before."""
     report_turn_failures_to_room: bool = switch(default=True)
+    """Whether the room is told, by one error event, that a message was given up."""
     max_context_messages: int = count(100)
-    """Newest items handed over at bootstrap."""
+    """Newest messages that the first turn of a room is given."""
     history_seconds: float = seconds(30)
+    """Longest load of them; then the turn runs without."""
     roster_seconds: float = seconds(5)
+    """Longest load of who is in a room; then the turn runs with what was known."""
     hook_seconds: float = seconds(10)
+    """Longest callback, clean-up or `try_handle_control`; then it is cancelled and noted in
+    health."""
     control_hook_seconds: float = seconds(5)
+    """Longest `on_interrupt`; the next turn of the room waits for it."""
     error_text_chars: int = count(1000)
+    """Characters of an error text that is sent to the platform."""
     room_hints: int = count(64)
+    """Pushed messages that wait in a room; beyond that its list is read instead."""
     room_unsettled: int = count(64)
+    """Unconfirmed marks of a room; beyond that it claims nothing new."""
     system_lines: int = count(100)
+    """System lines kept for the next turn of a room; beyond that the oldest become a count."""
 
     def __attrs_post_init__(self) -> None:
         pairs = [
@@ -196,28 +220,43 @@ class AgentConfig:
     """Options of the agent: its transports, its connection, its requests."""
 
     rest_transport: httpx.AsyncBaseTransport | None = attrs.field(default=None, repr=False)
+    """Carries the requests instead of our own connections; never closed by us."""
     open_stream: OpenStream | None = attrs.field(default=None, repr=False)
+    """Opens the byte stream of the socket instead of TCP and TLS, for proxies and tests."""
     room_filter: RoomFilter | None = attrs.field(default=None, repr=False)
+    """Given id and title, tells whether a room is served; False leaves it alone."""
     single_instance: bool = switch(default=True)
     """Refuse to start while this host runs the same agent."""
     conflict_policy: ConflictPolicy = attrs.field(default=ConflictPolicy.SUPERSEDE)
+    """What to do when the agent is connected elsewhere."""
     allow_insecure: bool = switch(default=False)
     """Permit `http://` and `ws://` beyond loopback."""
     observer: Observer | None = attrs.field(default=None, repr=False)
+    """Called with each event of `band_trio.trace`; plain and quick."""
     start_patience_seconds: float = seconds(120)
+    """How long a start goes on trying to reach the platform."""
     connect_seconds: float = seconds(10)
+    """Longest opening of a socket, its handshake included."""
     join_seconds: float = seconds(10)
+    """Longest wait for the answer to a join of a topic."""
     leave_seconds: float = seconds(1)
+    """Longest wait for the answer to a leave."""
     close_seconds: float = seconds(1)
+    """Longest goodbye of a socket."""
     reconnect_base_seconds: float = seconds(0.5)
+    """Longest wait before the first reconnect; doubled with each failure."""
     reconnect_cap_seconds: float = seconds(30)
+    """Longest wait before any reconnect."""
     stable_seconds: float = seconds(60)
     """A connection of this age forgets earlier failures."""
     conflict_wait_seconds: float = seconds(30)
+    """How long `ConflictPolicy.REJECT` waits for the other to go."""
     heartbeat_seconds: float = seconds(30)
+    """How often the platform is asked for a sign of life."""
     dead_seconds: float = seconds(60)
     """Without a heartbeat reply for this long, the socket is dropped."""
     join_parallel: int = count(16)
+    """Topics that are being joined at once."""
     rest_bulk: int = count(24)
     """Requests at once for reads, tools and posts."""
     rest_priority: int = count(8)
@@ -226,17 +265,21 @@ class AgentConfig:
     """What both lanes together must stay below. Nothing else follows from it: each request of a
     lane has a connection of its own."""
     rest_try_seconds: float = seconds(15)
+    """Longest single request, its wait for a free token included."""
     rest_call_seconds: float = seconds(60)
     """A whole repeatable call, its repetitions included."""
     retry_after_cap_seconds: float = seconds(60)
+    """A tool call that is told to wait longer fails instead; the runtime itself waits."""
     resync_rate: float = rate(50)
     """Speculative reads per second of the whole agent."""
     resync_burst: int = count(100)
+    """Such reads at once after a quiet time."""
     contact_hook_seconds: float = seconds(30)
     """Without effect: contact events are not supported yet."""
     contact_queue: int = count(256)
     """Without effect: contact events are not supported yet."""
     stop_overhead_seconds: float = seconds(2)
+    """What a stop may take beyond its grace: last marks, clean-up, goodbye."""
 
     def __attrs_post_init__(self) -> None:
         more = [
@@ -269,10 +312,13 @@ class ContactEventConfig:
     """Who handles contact events, and whether rooms hear of them."""
 
     strategy: ContactStrategy = ContactStrategy.DISABLED
+    """Who handles contact events."""
     hub_task_id: str | None = None
     """Task (a UUID) that marks the hub room; None: found by its title."""
     on_event: Hook | None = attrs.field(default=None, repr=False)
+    """Called with each event, by the strategy `CALLBACK`."""
     broadcast_changes: bool = switch(default=False)
+    """Whether each room is told of a contact that was added or removed."""
 
     def __attrs_post_init__(self) -> None:
         more: list[str | None] = []

@@ -16,14 +16,17 @@ class Health:
     """What an operator wants to see."""
 
     connected: bool = False
+    """Whether a socket serves at this moment."""
     epoch: int = 0
     """Number of the socket connection."""
     last_heartbeat_reply: float | None = None
     """In trio's time."""
     joined_topics: int = 0
+    """How many topics are joined."""
     pending_topics: tuple[str, ...] = ()
     """Wanted and not joined."""
     dropped_frames: int = 0
+    """Frames and events that could not be read, since the start."""
     rooms: dict[str, int] = attrs.field(factory=dict)
     """State → number of rooms; `starting` are those that are wanted and not served yet."""
     held: int = 0
