@@ -66,10 +66,13 @@ class RepeatedLog:
     def log(self, level: int, template: str, *args: object) -> None:
         """Log at *level*, thinned out per *template*; the arguments do not count."""
         run = _run.get()
-        if run is None:
+        try:
+            now = run.now() if run is not None else None
+        except RuntimeError:
+            now = None  # in a thread: trio's clock is not to be had there
+        if run is None or now is None:
             self.logger.log(level, template, *args)
             return
-        now = run.now()
         key = (self.logger.name, template)
         line = run.lines.get(key)
         if line is None or now - line.last_seen > FORGET_SECONDS:

@@ -58,6 +58,13 @@ async def test_one_run_hides_no_line_of_another_and_outside_none_is_left_out(
     assert len(caplog.messages) == 10
 
 
+async def test_a_thread_writes_its_lines_too(caplog: pytest.LogCaptureFixture) -> None:
+    log = RepeatedLog(logging.getLogger("band_trio.test"))
+    with thinned_lines(trio.current_time):
+        await trio.to_thread.run_sync(log.warning, "a line")
+    assert caplog.messages == ["a line"]
+
+
 async def fail(error: BaseException) -> None:
     await trio.lowlevel.checkpoint()
     raise error
