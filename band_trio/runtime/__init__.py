@@ -9,7 +9,7 @@ In the order in which they are best read:
     One message   cycle → claim → briefing (roster, history, system_lines, room_context) → turn,
                   blocking → judgement, record → outbox, mark, done, reports
     Beside it     activity, interrupts, chat_control, turn_listener
-    Application   adapter_port, hooks
+    Application   adapter_port, hooks, watch
 
 What runs inside what; each level ends before the one around it does:
 
@@ -20,6 +20,6 @@ What runs inside what; each level ends before the one around it does:
              └─ rooms
                 ├─ outbox    a task for each record that the platform has not confirmed
                 ├─ presence  starts what is missing; reads the listing
-                └─ room      one for each membership: the loop, its reports, hooks and watchdog
-                   └─ turn   a cancel scope: the working indicator, and a nursery for the handler
+                └─ room      one for each membership: the loop, its reports and hooks
+                   └─ turn   a cancel scope: the indicator, a watch, and a nursery for the handler
 """

@@ -59,13 +59,16 @@ class AdapterPort:
         if apply is not None:
             apply(self.features)
 
-    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def serve(
+        self, hooks: Hooks, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
         """Run the adapter's own long-lived part, where it has one."""
         serve = getattr(self.adapter, "serve", None)
         if serve is None:
             task_status.started()
         else:
-            await serve(task_status=task_status)
+            async with hooks.watched("the adapter's serve", of_end=True):
+                await serve(task_status=task_status)
 
     async def handle(self, inp: AgentInput) -> None:
         """Run one turn."""
@@ -98,4 +101,4 @@ class AdapterPort:
         for done, (name, fn) in enumerate(steps):
             share = (lifecycle.until(ADAPTER) - trio.current_time()) / (len(steps) - done)
             bound = lifecycle.shield(min(seconds, share), ADAPTER)
-            await hooks.guard(name, fn, (), bound=bound)
+            await hooks.guard(name, fn, (), bound=bound, cleans_up=True)

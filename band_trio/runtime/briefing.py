@@ -104,7 +104,8 @@ class Briefing:
                 hook = getattr(services.callbacks, name)
                 if hook is not None:
                     args, bound = (self._room_id, dict(change.person)), trio.move_on_at(deadline)
-                    await services.hooks.guard(name, hook, args, bound=bound)
+                    what = f"{name} in room {self._room_id}"
+                    await services.hooks.guard(what, hook, args, bound=bound)
 
     def end_callbacks(self) -> None:
         """Cut off callbacks that are running: the room has to stop or to end."""

@@ -126,7 +126,9 @@ class ChatControls:
 
         bound = services.lifecycle.shield(services.session.hook_seconds, MARKS)
         with work_of(self._room_id):
-            await services.hooks.guard("try_handle_control", ask, (), bound=bound)
+            await services.hooks.guard(
+                f"try_handle_control in room {self._room_id}", ask, (), bound=bound
+            )
         ledger.close()
         if not any(answers):
             return False

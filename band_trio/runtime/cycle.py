@@ -24,6 +24,7 @@ from band_trio.runtime.reports import failure_report, log_failed_turn
 from band_trio.runtime.room_context import TurnContext
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.turn import ActiveTurn, later_end
+from band_trio.runtime.watch import watched
 from band_trio.shares import work_of
 from band_trio.trace import Claimed, Ended, Recorded, Started
 from band_trio.types import AgentInput
@@ -53,6 +54,8 @@ class Cycle:
     """The room's; the indicator's reports are sent there."""
     _closed: Callable[[], None]
     """Called with the record: from then on controls do not touch the turn."""
+    _stalls: Callable[[ActiveTurn], None]
+    """Called when a turn goes on although it was ended."""
 
     async def run(self, turn: ActiveTurn) -> CycleEnd:
         """Take a message from its claim to its record, and settle it.
@@ -130,11 +133,11 @@ class Cycle:
     # ------------------------------------------------------------------ work
 
     async def _work(self, turn: ActiveTurn) -> None:
-        if not self._services.session.enable_working_state:
-            await self._handle(turn)
-            return
-        async with trio.open_nursery() as beside:
-            beside.start_soon(self._indicator.show, self._nursery)
+        session = self._services.session
+        stalls = partial(self._stalls, turn)
+        async with watched("the turn", session.stall_seconds, stalls) as beside:
+            if session.enable_working_state:
+                beside.start_soon(self._indicator.show, self._nursery)
             await self._handle(turn)
             beside.cancel_scope.cancel(reason="the turn has ended")
 

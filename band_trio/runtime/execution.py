@@ -209,13 +209,8 @@ class ExecutionContext:
         self._end_turn(self._services.lifecycle.end_reason)
 
     def _end_turn(self, reason: EndReason) -> None:
-        turn = self._turn
-        if turn is None:
-            return
-        first = not turn.told_to_end
-        turn.end(reason)
-        if first and self._nursery is not None:
-            self._nursery.start_soon(self._watch_stall, turn)
+        if self._turn is not None:
+            self._turn.end(reason)
 
     def _call_interrupt_hook(self, mode: Mode) -> None:
         if self._nursery is not None:
@@ -230,7 +225,7 @@ class ExecutionContext:
                 self._nursery = nursery
                 self._cycle = Cycle(
                     self.room_id, self._services, self.briefing, self._indicator, nursery,
-                    self._turn_closed,
+                    self._turn_closed, self._turn_stalls,
                 )  # fmt: skip
                 while self._ending is None:
                     await self._step()
@@ -373,15 +368,14 @@ class ExecutionContext:
         elif end.claim.result is ClaimResult.DENIED:
             self._services.check_key()
 
-    async def _watch_stall(self, turn: ActiveTurn) -> None:
+    def _turn_stalls(self, turn: ActiveTurn) -> None:
         """Name a handler that was told to end and does not; it holds up its own room only."""
-        await trio.sleep(self._services.session.stall_seconds)
-        if self._turn is turn:
-            self.stalled = True
-            _log.warning(
-                "room %s: the turn of message %s was told to end (%s) %g s ago and still runs",
-                self.room_id, turn.message.id, turn.ended_by, self._services.session.stall_seconds,
-            )  # fmt: skip
+        self.stalled = True
+        _log.warning(
+            "room %s: the turn of message %s was told to end (%s) %g s ago and still runs",
+            self.room_id, turn.message.id, turn.ended_by or EndReason.TIMEOUT,
+            self._services.session.stall_seconds,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ the end
 
@@ -395,5 +389,6 @@ class ExecutionContext:
         await services.hooks.guard(
             f"on_cleanup of room {self.room_id}", services.adapter.adapter.on_cleanup,
             (self.room_id,), bound=lifecycle.shield(seconds, HOOKS),
+            cleans_up=True,
         )  # fmt: skip
         services.tracer(CleanedUp(self.room_id))

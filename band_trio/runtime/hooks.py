@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Final, TypeVar, cast
 
 import attrs
@@ -13,8 +13,9 @@ import trio
 from band_trio.callables import is_async
 from band_trio.hygiene import class_name, traceback_text
 from band_trio.leaves import leaf_errors, program_end
-from band_trio.nurseries import is_own_cancellation
+from band_trio.nurseries import GuardedNursery, is_own_cancellation
 from band_trio.runtime.problems import Problems
+from band_trio.runtime.watch import watched
 from band_trio.shares import FairLimiter
 
 _log: Final = logging.getLogger(__name__)
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 HOOK_THREADS: Final = 16
 """Sync callbacks at once; our own limit, so that they cannot use up trio's shared threads."""
+END_SECONDS: Final = 1.0
+"""A hook that goes on so long after it was cancelled is named."""
 
 
 def contained(what: str, fn: Callable[[], T], otherwise: T) -> T:
@@ -65,22 +68,41 @@ class Hooks:
         args: Sequence[Any],
         *,
         bound: AbstractContextManager[trio.CancelScope],
+        cleans_up: bool = False,
     ) -> None:
         """Call a hook whose failure must not matter: it is noted.
 
-        *bound* ends it; a shield also keeps it going in a scope that is cancelled already.
+        *bound* ends it; a shield also keeps it going in a scope that is cancelled already. One that
+        does not end then is named while it goes on.
         """
+        in_time = False
         try:
             with bound as scope:
-                await self.call(fn, *args)
+                began_late = scope.cancel_called
+                async with self.watched(name, of_end=cleans_up):
+                    await self.call(fn, *args)
+                    # One that swallows the cancellation has overrun as well.
+                    in_time = began_late or not scope.cancel_called
         except BaseException as exc:  # noqa: ASYNC103 - the boundary to the application
             if is_own_cancellation(exc):
                 raise
             if (end := program_end(exc)) is not None:
                 raise end  # noqa: B904 - what came with it does not matter any more
             _log.warning("%s failed\n%s", name, traceback_text(exc))
-            self._problems.note(f"{name} raised {class_name(leaf_errors(exc)[0])}")
+            failure = f"{name} raised {class_name(leaf_errors(exc)[0])}"
+            self._problems.note(failure, of_end=cleans_up)
             return
-        if scope.cancelled_caught:
+        if not in_time:
             _log.warning("%s did not end in time and was cancelled", name)
-            self._problems.note(f"{name} did not end in time")
+            self._problems.note(f"{name} did not end in time", of_end=cleans_up)
+
+    def watched(
+        self, name: str, *, of_end: bool = False
+    ) -> AbstractAsyncContextManager[GuardedNursery]:
+        """Surround code of the application that is named if it does not end when it is told to."""
+
+        def tell() -> None:
+            _log.error("%s was told to end and still runs", name)
+            self._problems.note(f"{name} was told to end and still runs", of_end=of_end)
+
+        return watched(name, END_SECONDS, tell)

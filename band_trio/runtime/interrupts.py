@@ -40,7 +40,12 @@ class InterruptHooks:
         bound = services.lifecycle.shield(services.session.control_hook_seconds, HOOKS)
         try:
             with work_of(self._room_id):
-                await services.hooks.guard("on_interrupt", hook, (self._room_id, mode), bound=bound)
+                await services.hooks.guard(
+                    f"on_interrupt of room {self._room_id}",
+                    hook,
+                    (self._room_id, mode),
+                    bound=bound,
+                )
         finally:
             self._running -= 1
             self._ended.ring()

@@ -166,10 +166,14 @@ class PlatformRuntime:
         async with _nursery("adapter") as nursery:
             try:
                 with self.lifecycle.step():
-                    part = partial(self._part, endless=False)
-                    await nursery.start(part, "the adapter's serve", port.serve)
+                    part, serve = (
+                        partial(self._part, endless=False),
+                        partial(port.serve, self._hooks),
+                    )
+                    await nursery.start(part, "the adapter's serve", serve)
                 with self.lifecycle.step():
-                    await port.adapter.on_started(me.name, me.description)
+                    async with self._hooks.watched("on_started", of_end=True):
+                        await port.adapter.on_started(me.name, me.description)
                 yield
             finally:
                 seconds = settings.session.hook_seconds
@@ -275,7 +279,7 @@ class PlatformRuntime:
             await presence.wait_empty()
         for room_id in presence.unfinished():
             _log.error("room %s could not be ended; the run waits for its handler", room_id)
-            self._problems.note(f"room {room_id} could not be ended")
+            self._problems.note(f"room {room_id} could not be ended", of_end=True)
         with life.shield(math.inf, ROOMS):
             await parts.outbox.drain()
 
@@ -288,7 +292,7 @@ class PlatformRuntime:
             turns_finished=life.turns_finished,
             turns_cancelled=life.turns_cancelled,
             settles_pending=pending,
-            cleanup_errors=self._problems.texts(),
+            cleanup_errors=self._problems.of_end(),
             duration=trio.current_time() - began,
         )
         self._tracer(ShutDown(report.graceful))

@@ -48,8 +48,6 @@ class ActiveTurn:
     """Whether the claim has not been answered yet."""
     started: bool = False
     """Whether the handler has been called."""
-    told_to_end: bool = False
-    """Whether `end` was called; the scope may not be cancelled yet."""
     error: BaseException | None = None
     """What left the handler, its nursery or the preprocessor; a lone leaf is unwrapped."""
     commit: Callable[[], None] | None = None
@@ -64,7 +62,6 @@ class ActiveTurn:
         message is ours decides what they mean. Leaving and shutting down do not wait for it.
         """
         self.ended_by = later_end(self.ended_by, reason)
-        self.told_to_end = True
         if not (self.claiming and reason in _DECIDING):
             self.scope.cancel(reason=f"turn ended: {reason}")
 
