@@ -389,6 +389,7 @@ class ExecutionContext:
         await services.hooks.guard(
             f"on_cleanup of room {self.room_id}", services.adapter.adapter.on_cleanup,
             (self.room_id,), bound=lifecycle.shield(seconds, HOOKS),
-            cleans_up=True,
+            # All rooms end at once with the run, which names those that do not end.
+            cleans_up=True, watch=self._ending is EndReason.LEFT,
         )  # fmt: skip
         services.tracer(CleanedUp(self.room_id))

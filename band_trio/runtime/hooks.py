@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import Any, Final, TypeVar, cast
 
 import attrs
@@ -69,17 +69,19 @@ class Hooks:
         *,
         bound: AbstractContextManager[trio.CancelScope],
         cleans_up: bool = False,
+        watch: bool = True,
     ) -> None:
         """Call a hook whose failure must not matter: it is noted.
 
         *bound* ends it; a shield also keeps it going in a scope that is cancelled already. One that
-        does not end then is named while it goes on.
+        does not end then is named while it goes on, unless that is left to the caller (*watch*).
         """
         in_time = False
         try:
             with bound as scope:
                 began_late = scope.cancel_called
-                async with self.watched(name, of_end=cleans_up):
+                watch_over = self.watched(name, of_end=cleans_up) if watch else nullcontext()
+                async with watch_over:
                     await self.call(fn, *args)
                     # One that swallows the cancellation has overrun as well.
                     in_time = began_late or not scope.cancel_called
