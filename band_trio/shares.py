@@ -37,7 +37,9 @@ class FairLimiter:
     def __init__(self, tokens: int, *, kept: int = 0) -> None:
         self._share = max(1, tokens // 3)
         self._tokens = trio.CapacityLimiter(tokens)
+        # In front of the tokens, so that neither side fills their queue and starves the other.
         self._for_rooms = trio.CapacityLimiter(max(1, tokens - kept))
+        self._for_runtime = trio.CapacityLimiter(tokens)
         # Of the rooms that hold a token just now, or wait for one.
         self._rooms: dict[str, trio.CapacityLimiter] = {}
         self._held: dict[object, str | None] = {}
@@ -69,7 +71,7 @@ class FairLimiter:
 
     def _limits(self, room_id: str | None) -> list[trio.CapacityLimiter]:
         if room_id is None:
-            return [self._tokens]
+            return [self._for_runtime, self._tokens]
         mine = self._rooms.get(room_id)
         if mine is None:
             mine = self._rooms[room_id] = trio.CapacityLimiter(self._share)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 
 import pytest
 import trio
@@ -44,6 +45,26 @@ async def test_g03_a_room_holds_a_third_and_all_rooms_leave_the_rest() -> None:
     assert await held_by(limiter, *"aaaabbbbccc", *[None] * 5) == [*"aaabbb", *[None] * 3]
     assert await held_by(limiter, *[None] * 10) == [None] * 9
     assert await held_by(FairLimiter(1), "a", "b", None) == ["a"]
+
+
+async def test_what_the_runtime_asks_for_does_not_starve_the_rooms() -> None:
+    limiter = FairLimiter(9, kept=3)
+    served: list[str | None] = []
+
+    async def use(room: str | None) -> None:
+        with work_of(room) if room else nullcontext():
+            async with limiter:
+                served.append(room)
+                await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(500):
+            nursery.start_soon(use, None)
+        await trio.lowlevel.checkpoint()
+        for n in range(20):
+            nursery.start_soon(use, f"room {n}")
+    rooms_done = max(at for at, room in enumerate(served) if room)
+    assert rooms_done < 200, "a fair part of what is served goes to the rooms"
 
 
 async def test_g77_a_limiter_forgets_rooms_that_hold_nothing() -> None:
