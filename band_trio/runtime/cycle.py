@@ -135,11 +135,10 @@ class Cycle:
     async def _work(self, turn: ActiveTurn) -> None:
         session = self._services.session
         stalls = partial(self._stalls, turn)
-        async with watched("the turn", session.stall_seconds, stalls) as beside:
-            if session.enable_working_state:
-                beside.start_soon(self._indicator.show, self._nursery)
+        show = partial(self._indicator.show, self._nursery)
+        beside = show if session.enable_working_state else trio.sleep_forever
+        async with watched("the turn", session.stall_seconds, stalls, beside):
             await self._handle(turn)
-            beside.cancel_scope.cancel(reason="the turn has ended")
 
     async def _handle(self, turn: ActiveTurn) -> None:
         services, message = self._services, turn.message

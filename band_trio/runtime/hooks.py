@@ -13,7 +13,7 @@ import trio
 from band_trio.callables import is_async
 from band_trio.hygiene import class_name, traceback_text
 from band_trio.leaves import leaf_errors, program_end
-from band_trio.nurseries import GuardedNursery, is_own_cancellation
+from band_trio.nurseries import is_own_cancellation
 from band_trio.runtime.problems import Problems
 from band_trio.runtime.watch import watched
 from band_trio.shares import FairLimiter
@@ -98,9 +98,7 @@ class Hooks:
             _log.warning("%s did not end in time and was cancelled", name)
             self._problems.note(f"{name} did not end in time", of_end=cleans_up)
 
-    def watched(
-        self, name: str, *, of_end: bool = False
-    ) -> AbstractAsyncContextManager[GuardedNursery]:
+    def watched(self, name: str, *, of_end: bool = False) -> AbstractAsyncContextManager[None]:
         """Surround code of the application that is named if it does not end when it is told to."""
 
         def tell() -> None:
