@@ -141,7 +141,7 @@ async def test_g47_a_preprocessor_that_takes_too_long_fails_the_turn(
             if event.content.endswith("stuck"):
                 try:
                     await trio.sleep_forever()
-                except trio.Cancelled:
+                except trio.Cancelled:  # noqa: ASYNC103 - what the test is about
                     if how == "hangs":
                         raise
             return await super().process(ctx, event, agent_id)
