@@ -255,7 +255,7 @@ def traceback_text(error: BaseException, secrets: Iterable[str] = ()) -> str:
     """
     try:
         text = "".join(traceback.format_exception(error))
-    except BaseException as exc:
+    except BaseException as exc:  # noqa: ASYNC103 - of what cannot be printed
         if program_end(exc) is not None:
             raise
         text = error_text(error, _TRACEBACK_CHARS)
@@ -280,8 +280,8 @@ def _describe(error: BaseException) -> str:
     name = class_name(error)
     try:
         message = str(error)
-    except BaseException as exc:
+    except BaseException as exc:  # noqa: ASYNC103 - of what cannot be printed
         if program_end(exc) is not None:
             raise
-        return name
+        return name  # noqa: ASYNC104 - the same
     return f"{name}: {message}" if has_visible(message) else name

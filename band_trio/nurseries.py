@@ -118,7 +118,7 @@ class GuardedNursery:
     async def _run(self, async_fn: Callable[..., Awaitable[object]], args: tuple[Any, ...]) -> None:
         try:
             await async_fn(*args)
-        except BaseException as exc:  # noqa: BLE001 - kept, and raised when all have ended
+        except BaseException as exc:  # noqa: ASYNC103, BLE001 - kept, raised at the end
             self._keep(exc)
 
     async def _run_started(
@@ -132,7 +132,7 @@ class GuardedNursery:
         status = _Status(task_status)
         try:
             await async_fn(*args, task_status=status)
-        except BaseException as exc:  # noqa: BLE001 - kept, or handed to the caller of `start`
+        except BaseException as exc:  # noqa: ASYNC103, BLE001 - kept, or handed over
             if status.up or is_own_cancellation(exc):
                 self._keep(exc)
             else:
@@ -161,8 +161,8 @@ class GuardedNursery:
             exc_type = exc = traceback = None
         caught = False
         try:
-            caught = bool(await self._manager.__aexit__(exc_type, exc, traceback))
-        except BaseException as left:
+            caught = bool(await self._manager.__aexit__(exc_type, exc, traceback))  # noqa: ASYNC102 - trio's own
+        except BaseException as left:  # noqa: ASYNC103 - raised below
             if not is_cancellation(left):  # Ctrl-C
                 self._errors.append(left)
             elif not self._errors:

@@ -184,7 +184,7 @@ class Tracer:
             return
         try:
             self.observer(event)
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: ASYNC103 - it never ends the run
             if program_end(exc) is not None:
                 raise
             name = type(event).__name__

@@ -60,7 +60,7 @@ async def test_g44_no_error_is_looked_at_on_its_way(
         task_status.started(5)
         await fail(error)
 
-    async def fail_at_once(*, task_status: trio.TaskStatus[int]) -> None:
+    async def fail_at_once(*, task_status: trio.TaskStatus[int]) -> None:  # noqa: ASYNC128 - on purpose
         await fail(error)
 
     error, beside = make(), trio.Event()
@@ -84,7 +84,7 @@ async def test_g44_no_error_is_looked_at_on_its_way(
                 assert await nursery.start(up_then_fail) == 5
                 await trio.sleep_forever()
             await nursery.start(fail_at_once)
-    except BaseException as exc:  # noqa: BLE001 - any of them
+    except BaseException as exc:  # noqa: ASYNC103, BLE001 - any of them
         caught.append(exc)
     assert caught == [error]
     assert error.__context__ is None
@@ -114,7 +114,7 @@ async def test_an_error_from_before_the_start_is_the_callers() -> None:
 
 
 async def test_a_task_that_never_says_that_it_is_up_is_told_as_by_trio() -> None:
-    async def silent(*, task_status: trio.TaskStatus[None]) -> None:
+    async def silent(*, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC128 - on purpose
         await trio.lowlevel.checkpoint()
 
     async with GuardedNursery("this") as nursery:

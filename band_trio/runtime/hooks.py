@@ -32,11 +32,11 @@ def contained(what: str, fn: Callable[[], T], otherwise: T) -> T:
     """Call sync code of the application; what it raises is logged, and *otherwise* returned."""
     try:
         return fn()
-    except BaseException as exc:  # noqa: BLE001 - the boundary to the application
+    except BaseException as exc:  # noqa: ASYNC103, BLE001 - the boundary to the application
         if (end := program_end(exc)) is not None:
-            raise end  # noqa: B904 - what came with it does not matter any more
+            raise end  # noqa: ASYNC104, B904 - what came with it does not matter any more
         _log.warning("%s failed\n%s", what, traceback_text(exc))
-        return otherwise
+        return otherwise  # noqa: ASYNC104 - it was none of ours
 
 
 @attrs.define(eq=False)
@@ -89,11 +89,11 @@ class Hooks:
             if is_own_cancellation(exc):
                 raise
             if (end := program_end(exc)) is not None:
-                raise end  # noqa: B904 - what came with it does not matter any more
+                raise end  # noqa: ASYNC104, B904 - what came with it does not matter any more
             _log.warning("%s failed\n%s", name, traceback_text(exc))
             failure = f"{name} raised {class_name(leaf_errors(exc)[0])}"
             self._problems.note(failure, of_end=cleans_up)
-            return
+            return  # noqa: ASYNC104 - it was none of ours
         if not in_time:
             _log.warning("%s did not end in time and was cancelled", name)
             self._problems.note(f"{name} did not end in time", of_end=cleans_up)

@@ -124,7 +124,7 @@ class PlatformRuntime:
                         await self._end_rooms(parts)
         except StartAborted:
             _log.info("stopped while starting")
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: ASYNC103 - the run ends with it
             if is_own_cancellation(exc):
                 raise
             self.lifecycle.fail(lone_leaf(as_error(exc)))
@@ -232,7 +232,7 @@ class PlatformRuntime:
             await serve(task_status=Status())
             if endless:
                 raise RuntimeError(f"{name} ended by itself")
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: ASYNC103 - the run ends with it
             if is_own_cancellation(exc) or not up:
                 raise
             if not isinstance(exc, BandError):

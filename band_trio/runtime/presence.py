@@ -317,7 +317,7 @@ class RoomPresence:
             await room.run()
             if not room.cleaned_up:
                 raise RuntimeError("the room ended without a reason")
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: ASYNC103 - logged and noted
             if is_own_cancellation(exc):
                 raise
             if (end := program_end(exc)) is not None:
@@ -327,7 +327,7 @@ class RoomPresence:
                 names = ", ".join(type(leaf).__name__ for leaf in leaf_errors(exc))
                 self._services.problems.note(f"room {membership.room_id} broke: {names}")
             membership.child = None
-            return room.cleaned_up or only_cleans_up
+            return room.cleaned_up or only_cleans_up  # noqa: ASYNC104 - the same
         return True
 
     def _is_over(self, membership: Membership, generation: int) -> bool:

@@ -79,7 +79,7 @@ class ActiveTurn:
             async with GuardedNursery("the turn") as nursery:
                 self.ledger.open_in(nursery)
                 nursery.start_soon(handler, name=f"turn of message {self.message.id}")
-        except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
+        except BaseException as exc:  # noqa: ASYNC103, BLE001 - the boundary to the application
             self._keep(exc)
         finally:
             self._lift_limit()
@@ -99,9 +99,9 @@ class ActiveTurn:
         """Run a step before the handler behind the same boundary; None if it failed."""
         try:
             return await step()
-        except BaseException as exc:  # noqa: BLE001 - the boundary to the application, which reports
+        except BaseException as exc:  # noqa: ASYNC103, BLE001 - the boundary to the application
             self._keep(exc)
-            return None
+            return None  # noqa: ASYNC104 - kept
         finally:
             self._lift_limit()
 
