@@ -7,8 +7,10 @@ from types import ModuleType
 from typing import Final
 
 _MODULES: Final = {
+    "anthropic": {"anthropic"},
     "local": {"hypercorn", "starlette", "rich"},
     "mcp": {"hypercorn", "mcp", "starlette"},
+    "openai": {"openai"},
     "pydantic-ai": {"pydantic_ai"},
 }
 """What each extra installs. A module that is missing inside of these is another trouble."""

@@ -11,7 +11,6 @@ from band_trio.adapters.clients import ClientAdapter
 from band_trio.adapters.options import (
     ModelConfig,
     config_or_environment,
-    load_extra,
     mapping,
     switch,
 )
@@ -26,6 +25,7 @@ from band_trio.converters.anthropic import (
     text_block,
 )
 from band_trio.errors import BandConfigError
+from band_trio.extras import load_extra
 from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (
     FeatureKwargs,

@@ -16,7 +16,6 @@ from band_trio.adapters.options import (
     CLOSE_SECONDS,
     ModelConfig,
     config_or_environment,
-    load_extra,
     mapping,
 )
 from band_trio.adapters.pictures import pictures_of
@@ -28,6 +27,7 @@ from band_trio.converters.pydantic_ai import (
     result_part,
 )
 from band_trio.errors import BandConfigError
+from band_trio.extras import load_extra
 from band_trio.hygiene import without_surrogates_deep
 from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
 
 import attrs
@@ -208,19 +206,3 @@ class ModelConfig(PromptConfig):
     """How often a request that failed in transport or in the server is repeated."""
     request_seconds: float = attrs.field(default=600.0, validator=_positive)
     """Longest request to the model, in seconds, where the SDK takes such a limit."""
-
-
-def load_extra(module: str, extra: str, adapter: str) -> ModuleType:
-    """Import the SDK *module* that *adapter* stands on.
-
-    Raises:
-        ImportError: it is not installed; the text names the extra.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as exc:
-        missing = exc.name or module
-        raise ImportError(
-            f"{adapter} needs the extra `{extra}` ({missing} is missing): "
-            f"pip install 'band-trio[{extra}]'"
-        ) from exc

@@ -44,4 +44,7 @@ def _picture(block: Mapping[Any, Any]) -> Picture | None:
         readable = bool(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
         readable = False
-    return Picture(str(block.get("mimeType") or "image/png"), data) if readable else None
+    if not readable:
+        return None
+    media_type = block.get("mimeType") or block.get("mime_type") or "image/png"
+    return Picture(str(media_type), data)

@@ -145,7 +145,8 @@ def is_failed_tool_output(value: Any) -> bool:
     Where the structured outcome is at hand, its `ok` is the better source.
     """
     if isinstance(value, Mapping):
-        return value.get("ok") is False
+        failed_mcp = value.get("isError") is True and is_mcp_content_result(value)
+        return failed_mcp or value.get("ok") is False
     return isinstance(value, str) and value.lstrip().lower().startswith(_FAILED)
 
 

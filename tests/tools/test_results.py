@@ -92,6 +92,9 @@ def test_text_is_json_and_capped() -> None:
         ("Invalid arguments for x: y", True),
         ("unknown tool: x", True),
         ("errors are fine", False),
+        ({"content": [{"type": "text", "text": "no"}], "isError": True}, True),
+        ({"content": [{"type": "text", "text": "yes"}], "isError": False}, False),
+        ({"isError": True}, False),
         (None, False),
     ],
 )
