@@ -115,7 +115,8 @@ class Epoch:
         self._topics.end()
         nursery.cancel_scope.cancel(reason="the connection is over")
         if self._end is None:
-            self._writer.deadline = trio.current_time() + self._config.close_seconds
+            close_by = trio.current_time() + self._config.close_seconds
+            self._writer.deadline = min(close_by, self._state.close_by())
         else:
             self._writer.cancel(reason="the socket is dead")
         self._outbox.close()

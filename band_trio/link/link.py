@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Never
 
 import trio
@@ -29,8 +31,11 @@ class BandLink:
         rest: RestClient,
         tracer: Tracer,
         listener: LinkListener,
+        *,
+        close_by: Callable[[], float] = lambda: math.inf,
     ) -> None:
-        self._state = LinkState()
+        """Take the parts; a close is over at *close_by* (trio's time) at the latest."""
+        self._state = LinkState(close_by)
         self._supervisor = Supervisor(
             credentials,
             endpoints.ws_url,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import attrs
@@ -50,6 +52,8 @@ class LinkHealth:
 class LinkState:
     """The values behind the snapshot; the parts of the link write them."""
 
+    close_by: Callable[[], float] = lambda: math.inf
+    """By when the last close must be over, in trio's time."""
     connected: bool = False
     """True exactly while an epoch serves."""
     epoch: int = 0

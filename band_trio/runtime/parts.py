@@ -85,5 +85,6 @@ def make_parts(
     link = BandLink(
         settings.credentials, settings.endpoints, config, rest, tracer,
         Dispatcher(presence, outbox, lambda: link.note_dropped()),
+        close_by=lambda: lifecycle.until(1.0),
     )  # fmt: skip
     return Parts(outbox, presence, link)

@@ -193,6 +193,24 @@ async def test_g51_a_slow_mark_leaves_the_clean_up_its_time(
         assert (report.settles_pending, report.graceful) == (1, False)
 
 
+@pytest.mark.parametrize("close_seconds", [1, 60])
+async def test_g51_c51_a_silent_peer_gets_no_more_than_what_is_left_of_the_overhead(
+    close_seconds: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with life() as here:
+        here.band.faults.hang(route="processed", times=None)
+        room = await here.room()
+        agent = here.agent(close_seconds=close_seconds)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(agent.run)
+            await here.say(room, "m")
+            await trio.sleep(0.1)
+            here.band.silence(here.account)
+            agent.stop(grace=0)
+            began = trio.current_time()
+        assert trio.current_time() - began <= OVERHEAD
+
+
 async def test_g51_c51_a_healthy_end_sends_one_close_frame_and_leaves_no_topics(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
