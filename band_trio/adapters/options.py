@@ -147,7 +147,7 @@ def config_or_environment(config: B | None, kind: type[B], adapter: str) -> B:
 def _from_yaml(name: str, text: str) -> Any:
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):  # ValueError: a date that is none
         raise BandConfigError(f"The variable {name} cannot be read as YAML.") from None
 
 

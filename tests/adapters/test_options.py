@@ -52,6 +52,7 @@ def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "value", "told"),
     [("MAX_TOKENS", "many", "max_tokens must be a whole number from 1, not 'many'"),
      ("MAX_TOKENS", "{[", "BAND_OPENAI_MAX_TOKENS cannot be read"),
+     ("REQUEST_SECONDS", "2025-13-01", "BAND_OPENAI_REQUEST_SECONDS cannot be read"),
      ("RELAY_FINAL_TEXT", "1", "relay_final_text must be true or false"),
      ("EXTRA_BODY", "x", "extra_body must be a mapping")],
 )  # fmt: skip
