@@ -15,7 +15,7 @@ from band_trio.adapters.options import (
     switch,
 )
 from band_trio.adapters.pictures import pictures_of
-from band_trio.adapters.replies import ModelReply, ToolRequest
+from band_trio.adapters.replies import UNREADABLE, ModelReply, ToolRequest
 from band_trio.converters.anthropic import (
     AnthropicHistoryConverter,
     AnthropicMessage,
@@ -24,7 +24,7 @@ from band_trio.converters.anthropic import (
     result_block,
     text_block,
 )
-from band_trio.errors import BandConfigError
+from band_trio.errors import BandConfigError, ProviderRunError
 from band_trio.extras import load_extra
 from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (
@@ -37,7 +37,7 @@ from band_trio.types import (
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
-    from anthropic.types import Message
+    from anthropic.types import ContentBlock, Message
 
 KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
@@ -186,24 +186,32 @@ def _read(answer: Message) -> ModelReply[AnthropicMessage]:
         cache_read="cache_read_input_tokens",
         cache_write="cache_creation_input_tokens",
     )
-    # Blocks go back as they came: those of a thinking model carry a signature.
-    blocks: list[Block] = [
-        block.model_dump(mode="json", exclude_none=True) for block in answer.content or ()
-    ]
+    blocks = [_block(block) for block in answer.content or ()]
     text = "\n\n".join(block["text"] for block in blocks if block["type"] == "text")
     if answer.stop_reason == "refusal":
         return ModelReply(None, text, usage=usage, refused=True)
     kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     while kept and kept[-1]["type"] in _THINKING:
         kept.pop()  # the API refuses a message that ends with them
-    calls = tuple(
-        ToolRequest(block["id"], block["name"], block["input"])
-        for block in kept
-        if block["type"] == "tool_use"
-    )
+    uses = [block for block in answer.content or () if block.type == "tool_use"]
+    calls = tuple(ToolRequest(use.id, use.name, use.input) for use in uses)
     message: AnthropicMessage | None = {"role": "assistant", "content": kept} if kept else None
     cut = answer.stop_reason in ("max_tokens", "model_context_window_exceeded")
     return ModelReply(message, text, calls, usage, cut=cut)
+
+
+def _block(block: ContentBlock) -> Block:
+    """Return a block as it goes back: as it came, those of a thinking model carry a signature.
+
+    Raises:
+        ProviderRunError: it is nested too deeply.
+    """
+    if block.type == "tool_use":  # its input may be of any depth; `with_calls` adds what is sent
+        return {"type": "tool_use"}
+    try:
+        return block.model_dump(mode="json", exclude_none=True)
+    except ValueError as exc:
+        raise ProviderRunError(UNREADABLE, None) from exc
 
 
 def _content(value: Any) -> str | list[Block]:

@@ -213,11 +213,11 @@ class ModelAdapter(ModelLoopAdapter["ModelMessage", ModelAdapterConfig]):
         own = iter(calls)
         parts: list[ModelResponsePart] = []
         for part in message.parts:
-            values = _values(part)
+            instead: dict[str, Any] = {}
             if isinstance(part, ToolCallPart):
                 call = next(own)
-                values |= {"tool_name": call.name, "args": call.args, "tool_call_id": call.id}
-            parts.append(replace(part, **values))
+                instead = {"tool_name": call.name, "args": call.args, "tool_call_id": call.id}
+            parts.append(replace(part, **_values(part, instead)))
         return replace(message, parts=parts)
 
     def as_first(self, message: ModelMessage) -> ModelMessage | None:
@@ -272,10 +272,10 @@ def _read(answer: ModelResponse) -> ModelReply[ModelMessage]:
     return ModelReply(kept, text, calls, usage, cut=answer.finish_reason == "length")
 
 
-def _values(part: ModelResponsePart) -> dict[str, Any]:
-    """Return the fields of *part* by name, without lone surrogates."""
+def _values(part: ModelResponsePart, instead: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of *part* by name, some of them replaced, without lone surrogates."""
     values = {each.name: getattr(part, each.name) for each in fields(part) if each.init}
-    clean: dict[str, Any] = without_surrogates_deep(values)
+    clean: dict[str, Any] = without_surrogates_deep(values | instead)
     return clean
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
+from band_trio.tools.files import IMAGES, media_type
 from band_trio.tools.narration import output_text
 from band_trio.tools.results import is_mcp_content_result
+
+_SYNONYMS: Final = {"image/jpg": "image/jpeg"}
 
 
 @attrs.frozen
@@ -18,6 +21,7 @@ class Picture:
     """A picture as a tool returned it."""
 
     media_type: str
+    """One of `IMAGES`."""
     data: str
     """Base64."""
 
@@ -25,7 +29,8 @@ class Picture:
 def pictures_of(value: Any) -> tuple[str, list[Picture]]:
     """Return the text of a result, and its pictures; the text has a placeholder for them.
 
-    What is no base64 is left out: providers refuse the whole request for it.
+    What is no base64, or of another kind than `IMAGES`, is left out: providers refuse the whole
+    request for it.
     """
     text = output_text(value)
     if not is_mcp_content_result(value):
@@ -44,7 +49,6 @@ def _picture(block: Mapping[Any, Any]) -> Picture | None:
         readable = bool(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
         readable = False
-    if not readable:
-        return None
-    media_type = block.get("mimeType") or block.get("mime_type") or "image/png"
-    return Picture(str(media_type), data)
+    kind = media_type(str(block.get("mimeType") or block.get("mime_type") or "image/png"))
+    kind = _SYNONYMS.get(kind, kind)
+    return Picture(kind, data) if readable and kind in IMAGES else None

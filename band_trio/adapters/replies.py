@@ -22,6 +22,10 @@ EMPTY_ANSWER: Final = "empty_answer"
 REFUSED: Final = "refused"
 TOKEN_LIMIT: Final = "max_tokens"
 """Code of the failure where the limit of tokens has left nothing of an answer."""
+UNREADABLE: Final = "unreadable_answer"
+"""Code of the failure where an answer is nested too deeply."""
+MAX_DEPTH: Final = 100
+"""Levels of a call's arguments; SDKs cannot build requests from values twice as deep."""
 CUT_MARK: Final = " …"
 """Stands behind a text that the limit of tokens has cut."""
 
@@ -112,17 +116,23 @@ def _arguments(given: Any) -> Any:
         if not isinstance(read, dict):
             return without_surrogates(given)
     try:
-        return _finite(without_surrogates_deep(read))
+        return without_surrogates_deep(_finite(read, MAX_DEPTH))
     except RecursionError:
         return "(nested too deeply)"
 
 
-def _finite(value: Any) -> Any:
-    """Return a JSON value without the numbers that JSON has not: they become their names."""
+def _finite(value: Any, levels: int) -> Any:
+    """Return a JSON value without the numbers that JSON has not: they become their names.
+
+    Raises:
+        RecursionError: the value has more than *levels* levels.
+    """
+    if levels < 0:
+        raise RecursionError
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _finite(item, levels - 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [_finite(item, levels - 1) for item in value]
     return value

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 Body = dict[str, Any]
 
+_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -139,3 +140,11 @@ def _anthropic_block(at: str, role: str, block: Body) -> None:
         _need(isinstance(block["input"], dict), f"{at}: input must be an object")
     elif block["type"] == "tool_result":
         _need(role == "user", f"{at}: results are the user's")
+        content = block.get("content") or ()
+        for part in () if isinstance(content, str) else content:
+            _anthropic_block(at, role, part)
+    elif block["type"] == "image" and block["source"]["type"] == "base64":
+        _need(
+            block["source"]["media_type"] in _IMAGES,
+            f"{at}: the media_type of an image must be one of {', '.join(_IMAGES)}",
+        )

@@ -20,6 +20,7 @@ from band_trio.testing import (
     ToolTurn,
     reported_failures,
 )
+from band_trio.testing.model_rules import broken_anthropic_rule
 from tests.adapters.kit import KINDS, LOOK, NO_REPLY, Bench, Kind, bench, results, send, texts
 
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -91,8 +92,7 @@ async def test_numbers_that_json_has_not(kind: Kind) -> None:
         assert (await b.turn()).record == "processed"
 
         [(_, _, kept)] = calls_in(b.last)
-        told = [None, None, 1.5] if kind.name == "anthropic" else ["nan", "-inf", 1.5]
-        assert kept["metadata"] == {"x": told}
+        assert kept["metadata"] == {"x": ["nan", "-inf", 1.5]}
 
 
 @EACH
@@ -107,6 +107,36 @@ async def test_pictures_that_cannot_be_read(kind: Kind) -> None:
 
         assert str(b.last).count("iVBORw0K") == 1
         assert "4 of them cannot be read." in results(b.last)[0][0]
+
+
+@EACH
+async def test_pictures_of_kinds_that_no_api_takes(kind: Kind) -> None:
+    def shots() -> dict[str, Any]:
+        """Take pictures."""
+        kinds = ["image/svg+xml", "text/html", "image/jpg", "Image/PNG; q=1", 5]
+        return {"content": [{"type": "image", "data": "AAAA", "mimeType": k} for k in kinds]}
+
+    async with bench(kind, [ToolTurn("shots"), NO_REPLY], additional_tools=[shots]) as b:
+        assert (await b.turn()).record == "processed"
+
+        sent = json.dumps(b.last)
+        assert sent.count("AAAA") == 2
+        assert (sent.count("image/jpeg"), sent.count("image/png")) == (1, 1)
+        assert "3 of them cannot be read." in results(b.last)[0][0]
+
+
+def test_the_scripted_api_refuses_pictures_as_the_real_one_does() -> None:
+    def request(media_type: str) -> dict[str, Any]:
+        source = {"type": "base64", "media_type": media_type, "data": "AAAA"}
+        image = {"type": "image", "source": source}
+        use = {"type": "tool_use", "id": "1", "name": "x", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": "1", "content": [image]}
+        turns = [("user", "hi"), ("assistant", [use]), ("user", [result])]
+        messages = [{"role": role, "content": content} for role, content in turns]
+        return {"max_tokens": 1, "messages": messages}
+
+    assert broken_anthropic_rule(request("image/jpeg")) is None
+    assert "media_type" in str(broken_anthropic_rule(request("image/jpg")))
 
 
 # --------------------------------------------------------------------------- names and ids
@@ -167,6 +197,38 @@ def test_arguments_nested_too_deeply_are_no_crash() -> None:
     [call] = clean_calls([ToolRequest("1", "x", deep)], ())
 
     assert sendable(call).args == {"arguments": "(nested too deeply)"}
+
+
+@EACH
+@pytest.mark.parametrize("depth", [90, 110, 260, 800])
+async def test_arguments_nested_too_deeply_are_sent_back_as_a_text(kind: Kind, depth: int) -> None:
+    deep = {"a": json.loads("[" * depth + "]" * depth)}
+    call = ToolTurn("band_get_participants", json.dumps(deep) if kind.api == "openai" else deep)
+    async with bench(kind, [call, NO_REPLY, NO_REPLY]) as b:
+        assert (await b.turn()).record == "processed"
+        assert (await b.turn("next")).record == "processed"
+
+        [(_, _, args), _] = calls_in(b.last)
+        assert args == (deep if depth < 100 else {"arguments": "(nested too deeply)"})
+
+
+async def test_a_call_with_null_for_arguments() -> None:
+    call = {"type": "tool_use", "id": "a", "name": "band_no_reply", "input": None}
+    for kind in (ANTHROPIC, KINDS[3]):
+        async with bench(kind, [_said(call), NO_REPLY]) as b:
+            assert (await b.turn()).record == "processed"
+            await b.turn()
+
+            assert calls_in(b.last)[0] == ("a", "band_no_reply", {})
+
+
+async def test_a_block_nested_too_deeply_fails_its_turn_alone() -> None:
+    deep = {"query": json.loads("[" * 260 + "]" * 260)}
+    block = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": deep}
+    async with bench(ANTHROPIC, [_said(block), NO_REPLY]) as b:
+        failed = await b.turn()
+        assert isinstance(failed.error, ProviderRunError)
+        assert (await b.turn("next")).record == "processed"
 
 
 # --------------------------------------------------------------------------- servers like OpenAI's
