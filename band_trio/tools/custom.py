@@ -15,7 +15,7 @@ from band_trio.errors import BandConfigError
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.custom_shape import CustomTool, CustomToolDef, read_custom_tool
 from band_trio.tools.definitions import BAND_MCP_SERVER_NAME, HUMAN_TOOL_NAMES, MCP_TOOL_PREFIX
-from band_trio.tools.results import is_failed_tool_output
+from band_trio.tools.results import is_failed_result
 from band_trio.tools.schemas import copied, in_format, known_format
 from band_trio.tools.spellings import OLD_SEND_MESSAGE
 from band_trio.types import TurnEffect, TurnLedger
@@ -168,6 +168,6 @@ async def invoke_validated_custom_tool(
 
 async def _recorded(tool: CustomTool, instance: Any, turn: TurnLedger) -> Any:
     output = await tool.run(instance)
-    if not is_failed_tool_output(output):
+    if not is_failed_result(output):
         turn.record(tool.effect)
     return output

@@ -30,7 +30,7 @@ from band_trio.tools.flights import FlightLostError
 from band_trio.tools.results import (
     explain,
     explain_custom,
-    is_failed_tool_output,
+    is_failed_result,
     json_safe_result,
     serialize_tool_result,
     tool_result_text,
@@ -177,13 +177,14 @@ class Dispatch(ToolCore):
         except Exception as exc:  # noqa: BLE001 - the application's code: the model is told
             _log.info("room %s: tool %s failed: %s", self.room_id, tool.name, type(exc).__name__)
             return _failed(explain_custom(tool.name, exc, self.rest.secrets))
-        if not is_failed_tool_output(output):
+        failed = is_failed_result(output)
+        if not failed:
             self.turn.record(tool.effect)
         try:
             value = json_safe_result(output)
         except BandToolError as exc:
             return _failed(texts.tool_failed(tool.name, texts.result_unshown(str(exc))))
-        if is_failed_tool_output(output):
+        if failed:
             return ToolCallOutcome(value, ok=False, error_message=tool_result_text(value))
         return ToolCallOutcome(value, ok=True)
 

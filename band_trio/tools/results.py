@@ -145,9 +145,17 @@ def is_failed_tool_output(value: Any) -> bool:
     Where the structured outcome is at hand, its `ok` is the better source.
     """
     if isinstance(value, Mapping):
-        failed_mcp = value.get("isError") is True and is_mcp_content_result(value)
-        return failed_mcp or value.get("ok") is False
+        return value.get("ok") is False or _is_failed_mcp_result(value)
     return isinstance(value, str) and value.lstrip().lower().startswith(_FAILED)
+
+
+def is_failed_result(value: Any) -> bool:
+    """Tell whether what an unknown function gave back looks like a failure, in its JSON form."""
+    try:
+        value = serialize_tool_result(value)
+    except (TypeError, ValueError, RecursionError):
+        return is_failed_tool_output(value)  # there is no such form
+    return is_failed_tool_output(value)
 
 
 def redact_tool_call_args(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,6 +197,12 @@ def is_mcp_content_result(value: Any) -> bool:
         return False
     blocks = value.get("content")
     return isinstance(blocks, list) and bool(blocks) and all(map(_is_block, blocks))
+
+
+def _is_failed_mcp_result(value: Mapping[str, Any]) -> bool:
+    """Tell whether a result says in the words of MCP that it failed; it may have no blocks."""
+    said = value.get("isError") is True or value.get("is_error") is True
+    return said and value.keys() <= _RESULT_KEYS and isinstance(value.get("content"), list)
 
 
 def _is_block(value: Any) -> bool:

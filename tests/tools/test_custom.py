@@ -14,6 +14,7 @@ import attrs
 import pydantic
 import pytest
 import trio
+from mcp.types import CallToolResult, TextContent
 from trio.testing import MockClock
 
 from band_trio.errors import (
@@ -59,6 +60,13 @@ def sync_search(query: str) -> str:
 
 def nothing_to_say() -> None:
     """Take no arguments and return nothing."""
+
+
+@attrs.frozen
+class Report:
+    """How it went."""
+
+    ok: bool
 
 
 class Clock:
@@ -650,3 +658,34 @@ async def test_c21_a_sync_tool_is_abandoned_when_cancelled() -> None:
         go.set()
 
     assert not tools.turn.effects
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        CallToolResult(content=[TextContent(text="boom")], is_error=True),
+        CallToolResult(content=[], is_error=True),
+        Report(ok=False),
+        {"ok": False, "what": object()},
+    ],
+)
+async def test_a_failure_as_an_object_is_a_failure(result: Any) -> None:
+    tool = acting(result)
+    turn = Ledger()
+    tools = FakeAgentTools(custom_tools=[tool])
+
+    outcome = await tools.execute_tool_call_structured("act", {})
+    returned = await custom.execute_custom_tool(tool, {}, turn=turn)
+
+    assert not outcome.ok
+    assert outcome.error_message == tool_result_text(outcome.value)
+    assert returned is result
+    assert not tools.turn.effects
+    assert not turn.effects
+
+
+async def test_a_result_of_mcp_that_is_no_failure_counts() -> None:
+    tools = FakeAgentTools(custom_tools=[acting(CallToolResult(content=[TextContent(text="x")]))])
+
+    assert (await tools.execute_tool_call_structured("act", {})).ok
+    assert tools.turn.effects == {TurnEffect.ACT}
