@@ -17,6 +17,7 @@ from mcp.server.stdio import stdio_server
 
 from band_trio import texts
 from band_trio.errors import BandConfigError
+from band_trio.hygiene import without_surrogates
 from band_trio.mcp.registrations import MCPToolRegistration
 from band_trio.tools.definitions import BAND_MCP_SERVER_NAME
 from band_trio.tools.results import block_text, is_mcp_content_result, tool_result_text
@@ -103,17 +104,26 @@ def as_mcp_result(outcome: ToolCallOutcome) -> types.CallToolResult:
     if outcome.ok and is_mcp_content_result(outcome.value):
         content = [_block(block) for block in outcome.value["content"]]
     else:
-        content = [types.TextContent(text=tool_result_text(outcome.value))]
+        content = [_text(outcome.value)]
     return types.CallToolResult(content=content, is_error=not outcome.ok)
 
 
 def _block(block: Mapping[str, Any]) -> types.ContentBlock:
-    mime = block.get("mimeType") or block.get("mime_type")
+    mime = without_surrogates(str(block.get("mimeType") or block.get("mime_type") or ""))
     if block["type"] == "image":
-        return types.ImageContent(data=str(block["data"]), mime_type=str(mime or "image/png"))
+        return types.ImageContent(data=_data(block), mime_type=mime or "image/png")
     if block["type"] == "audio":
-        return types.AudioContent(data=str(block["data"]), mime_type=str(mime or "audio/wav"))
-    return types.TextContent(text=tool_result_text(block_text(block)))
+        return types.AudioContent(data=_data(block), mime_type=mime or "audio/wav")
+    return _text(block_text(block))
+
+
+def _data(block: Mapping[str, Any]) -> str:
+    return without_surrogates(str(block["data"]))
+
+
+def _text(value: Any) -> types.TextContent:
+    """Return a result as text; one that UTF-8 cannot encode would end the connection."""
+    return types.TextContent(text=without_surrogates(tool_result_text(value)))
 
 
 # --------------------------------------------------------------------------- stdin and stdout

@@ -232,3 +232,23 @@ def test_data_that_has_content_stays_data() -> None:
 def test_a_long_result_is_shortened() -> None:
     long = as_mcp_result(ToolCallOutcome("x" * 100_000, ok=True))
     assert len(text_of(long)) <= 50_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Mar\ud800ia",
+        {"name\ud800": ["Mar\ud800ia"]},
+        {"content": [{"type": "text", "text": "Mar\ud800ia"}]},
+        {"content": [{"type": "image", "data": "\ud800", "mimeType": "\ud800"}]},
+        {"content": [{"type": "audio", "data": "\ud800", "mimeType": "\ud800"}]},
+        {"content": [{"type": "resource_link", "uri": "a:\ud800", "name": "x"}]},
+    ],
+)
+@pytest.mark.parametrize("ok", [True, False])
+def test_every_result_can_be_sent(value: Any, ok: bool) -> None:
+    sent = as_mcp_result(ToolCallOutcome(value, ok=ok)).model_dump_json()
+
+    assert "\ufffd" in sent
+    assert "\\ud800" not in sent
+    sent.encode()
