@@ -35,6 +35,7 @@ from band_trio.tools.definitions import (
     has_fields,
     is_pydantic,
 )
+from band_trio.tools.kinds import distance, may_be_null
 from band_trio.tools.mentions import mention_text, split_mentions
 from band_trio.tools.notes import check_limits, read_notes
 from band_trio.tools.repair import parsed_json, repaired
@@ -120,13 +121,17 @@ def _as_fields(value: Any, cls: type) -> dict[str, Any]:
                 values[field.name] = values.pop(alias)
         if field.spec.mentions:
             values.setdefault(field.name, None)  # the tool's own answer says who can be mentioned
-        # A null for something optional means what leaving it out means.
-        elif values.get(field.name, ...) is None and field.default is not attrs.NOTHING:
+        # A null that cannot be meant, for something optional, means what leaving it out means.
+        elif values.get(field.name, ...) is None and _is_optional(field):
             del values[field.name]
     unknown = values.keys() - {field.name for field in fields}
     if unknown:
         _log.debug("%s: unknown arguments ignored: %s", cls.__name__, sorted(unknown))
     return values
+
+
+def _is_optional(field: ClassField) -> bool:
+    return field.default is not attrs.NOTHING and not may_be_null(field.kind)
 
 
 # --------------------------------------------------------------------------- one value
@@ -182,7 +187,7 @@ def _object(value: Any, kind: Any) -> Any:
 def _pydantic(value: Any, kind: Any) -> Any:
     schema = pydantic_schema(kind)
     if schema.get("type") == "object":
-        value = _as_object(value, schema["properties"])
+        value = _as_object(value, schema.get("properties", ()))
     try:
         return kind.model_validate(repaired(value, schema))
     except ValueError as exc:
@@ -208,7 +213,7 @@ def _optional(value: Any, kind: Any, spec: Argument) -> Any:
         return None
     if len(kinds) == 1:
         return _converted(value, kinds[0], spec)
-    for each in sorted(kinds, key=lambda kind: kind is not type(value)):  # as it is, if it may be
+    for each in sorted(kinds, key=lambda kind: distance(value, kind)):  # as it is, if it may be
         try:
             return _converted(value, each, spec)
         except (ValueError, TypeError, cattrs.BaseValidationError):

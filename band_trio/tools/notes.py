@@ -7,8 +7,10 @@ attributes and never imported.
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -74,13 +76,26 @@ def is_field(note: Any) -> bool:
 
 _LIBRARIES: Final = frozenset({"annotated_types", "pydantic", "pydantic_core", "msgspec"})
 
+
+def _is_multiple(value: Any, bound: Any) -> bool:
+    """Tell whether *value* is a multiple of *bound*: 0.3 is one of 0.1, as a reader means it."""
+    if isinstance(value, int) and isinstance(bound, int):
+        return value % bound == 0
+    try:
+        number, step = float(value), float(bound)
+        rest = math.remainder(number, step)
+    except (ValueError, OverflowError):  # infinite, or beyond what a float holds
+        return False
+    return abs(rest) <= 1e-9 * abs(step) + sys.float_info.epsilon * abs(number)
+
+
 _Test = tuple[Callable[[Any, Any], Any], str]
 _TESTS: Final[dict[str, _Test]] = {
     "gt": (operator.gt, "must be more than {}"),
     "ge": (operator.ge, "must be at least {}"),
     "lt": (operator.lt, "must be less than {}"),
     "le": (operator.le, "must be at most {}"),
-    "multiple_of": (lambda value, bound: value % bound == 0, "must be a multiple of {}"),
+    "multiple_of": (_is_multiple, "must be a multiple of {}"),
     "min_length": (lambda value, bound: len(value) >= bound, "must have a length of at least {}"),
     "max_length": (lambda value, bound: len(value) <= bound, "must have a length of at most {}"),
     "pattern": (lambda value, bound: re.search(bound, value), "must match {}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import annotated_types as at
@@ -195,6 +196,29 @@ async def test_limits_beside_a_type_hold(args: Any, shown: str) -> None:
     assert (await call(limited, args)).removeprefix("Invalid arguments for limited: ") == shown
 
 
+def stepped(
+    price: Annotated[float, at.MultipleOf(0.1)] = 0,
+    count: Annotated[int, at.MultipleOf(3)] = 0,
+) -> str:
+    return f"{price} {count}"
+
+
+@pytest.mark.parametrize(
+    ("args", "ok"),
+    [
+        *(({"price": price}, True) for price in (0.3, 0.7, -1.1, 1, 123_456_789.1, 1e10 + 0.1)),
+        *(({"price": price}, False) for price in (0.35, 0.3001, float("inf"), 10**400)),
+        ({"count": 3 * 10**30}, True),
+        ({"count": 3 * 10**30 + 1}, False),
+    ],
+)
+async def test_a_multiple_is_one_in_decimals_too(args: Any, ok: bool) -> None:
+    (name,) = args
+    problem = f"Invalid arguments for stepped: {name}: must be a multiple of "
+
+    assert (await call(stepped, args)).startswith(problem) is not ok
+
+
 def test_limits_and_descriptions_beside_a_type_are_shown() -> None:
     (schema,) = FakeAgentTools(custom_tools=[limited]).get_anthropic_tool_schemas()[-1:]
     props = schema["input_schema"]["properties"]
@@ -256,3 +280,76 @@ async def test_a_name_with_a_hyphen_can_be_called() -> None:
     search.__name__ = "web-search"
 
     assert await call(search, {"query": "x"}) == "x"
+
+
+# --------------------------------------------------------------------------- null and unions
+
+
+class Scores(pydantic.RootModel[dict[str, int]]):
+    pass
+
+
+def total(scores: Scores) -> int:
+    return sum(scores.root.values())
+
+
+@pytest.mark.parametrize("scores", [{"a": 1, "b": 2}, '{"a": 1, "b": "2"}'])
+async def test_c30_a_pydantic_class_may_be_any_object(scores: Any) -> None:
+    assert await call(total, {"scores": scores}) == 3
+    assert "scores: must be one JSON object" in await call(total, {"scores": [1]})
+
+
+def nulls(
+    limit: int | None = 10,
+    ratio: Annotated[float | None, at.Ge(0)] = 0.5,
+    deep: Annotated[int | None, at.Ge(0)] | str = 1,
+    order: Literal["up", None] = "up",  # noqa: PYI061 - a form of its own
+    anything: Any = "x",
+    count: int = 3,
+    name: Annotated[str, at.MinLen(1)] = "y",
+) -> str:
+    return f"{limit} {ratio} {deep} {order} {anything} {count} {name}"
+
+
+async def test_c30_a_null_is_a_value_where_it_may_be_one() -> None:
+    names = ["limit", "ratio", "deep", "order", "anything", "count", "name"]
+
+    assert await call(nulls, {}) == "10 0.5 1 up x 3 y"
+    assert await call(nulls, dict.fromkeys(names)) == "None None None None None 3 y"
+
+
+class Level(Enum):
+    LOW = "low"
+    ONE = 1
+
+
+def either(
+    who: list[str] | Literal["all"] = "all",
+    ref: int | Annotated[str, at.MinLen(2)] = 0,
+    level: list[str] | Level = Level.LOW,
+    rank: Literal[1] | bool | str = "",
+    size: list[str] | int = 0,
+    deep: list[str] | Annotated[int | str, at.Len(0, 9)] | None = None,
+) -> str:
+    return f"{who!r} {ref!r} {level!s} {rank!r} {size!r} {deep!r}"
+
+
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [
+        ({"who": "all"}, "'all' 0 Level.LOW '' 0 None"),
+        ({"who": "a, b"}, "['a', 'b'] 0 Level.LOW '' 0 None"),
+        ({"who": ["all"]}, "['all'] 0 Level.LOW '' 0 None"),
+        ({"ref": "12"}, "'all' '12' Level.LOW '' 0 None"),
+        ({"ref": "7"}, "'all' 7 Level.LOW '' 0 None"),
+        ({"level": "low"}, "'all' 0 Level.LOW '' 0 None"),
+        ({"level": 1}, "'all' 0 Level.ONE '' 0 None"),
+        ({"level": "high"}, "'all' 0 ['high'] '' 0 None"),
+        ({"rank": True}, "'all' 0 Level.LOW True 0 None"),
+        ({"rank": "1"}, "'all' 0 Level.LOW '1' 0 None"),
+        ({"size": "12"}, "'all' 0 Level.LOW '' 12 None"),
+        ({"deep": "12"}, "'all' 0 Level.LOW '' 0 '12'"),
+    ],
+)
+async def test_c30_of_several_kinds_the_nearest_is_taken(args: Any, shown: str) -> None:
+    assert await call(either, args) == shown
