@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextvars
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import re
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from itertools import count
+from keyword import iskeyword
 from typing import Annotated, Any, Final, Generic, Literal, ParamSpec, TypeVar, Union
 
 import attrs
@@ -84,13 +86,18 @@ class BridgedTool:
 
         Frameworks that build on pydantic show a model the schema of `parameters` and pass what it
         sends unchecked: the tool itself repairs and checks it, as in every other adapter.
+        An argument whose name Python does not allow, such as `from`, is called `from_`.
         """
 
-        async def function(**arguments: Any) -> str:
-            return await self(**arguments)
+        given: Mapping[str, Any] = self.parameters.get("properties", {})
+        names = _python_names(given)
+        own_names = {names[name]: name for name in given}
 
-        properties: Mapping[str, Any] = self.parameters.get("properties", {})
-        required = set(self.parameters.get("required", ()))
+        async def function(**arguments: Any) -> str:
+            return await self(**{own_names.get(key, key): each for key, each in arguments.items()})
+
+        properties = {names[name]: schema for name, schema in given.items()}
+        required = {names[name] for name in self.parameters.get("required", ()) if name in names}
         parameters = [
             inspect.Parameter(
                 name,
@@ -132,6 +139,21 @@ _JSON_TYPES: Final[dict[str, Any]] = {
     "object": dict[str, Any],
     "null": None,
 }
+
+
+def _python_names(names: Collection[str]) -> dict[str, str]:
+    """Return the names of arguments, each with the one that a parameter can have instead."""
+    possible = {name: name for name in names if name.isidentifier() and not iskeyword(name)}
+    for name in names:
+        if name in possible:
+            continue
+        # Pydantic takes no fields that begin with an underscore.
+        other = re.sub(r"\W", "_", name, flags=re.ASCII).lstrip("_")
+        other = other if other.isidentifier() else f"arg_{other}"
+        while iskeyword(other) or other in possible.values():
+            other += "_"
+        possible[name] = other
+    return possible
 
 
 def _annotation(schema: Mapping[str, Any]) -> Any:

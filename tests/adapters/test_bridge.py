@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal, get_type_hints
 
 import attrs
+import pydantic
 import pytest
 import trio
 from hypothesis import given
@@ -300,6 +301,35 @@ async def test_tools_as_functions_have_a_signature() -> None:
     assert event.parameters["metadata"].default is None
     assert "Args:\n    content: " in str(by_name["band_send_event"].__doc__)
     assert inspect.iscoroutinefunction(by_name["band_no_reply"])
+
+
+class Mail(pydantic.BaseModel):
+    """Send mail."""
+
+    sender: str = pydantic.Field(alias="from", description="Who.")
+    other: str = pydantic.Field(alias="from_", default="nobody")
+    copies: int = pydantic.Field(alias="x-copies", default=1)
+    first: int = pydantic.Field(alias="1st", default=0)
+
+
+async def test_arguments_with_names_that_python_has_not_are_renamed() -> None:
+    said: list[str] = []
+
+    async def send(mail: Mail) -> str:  # noqa: ASYNC124 - the shape is given
+        return f"{mail.sender} {mail.other} {mail.copies} {mail.first}"
+
+    async def handler(turn: Turn) -> None:
+        function = turn.tool("mail").as_function()
+        names = list(inspect.signature(function).parameters)
+        assert names == ["from__", "from_", "x_copies", "arg_1st"]
+        assert "from__: Who." in str(function.__doc__)
+        said.append(await function(from__="me", from_="you", x_copies=2, arg_1st=3))
+        said.append(await function(from__="me"))
+        await turn.settle()
+
+    async with bench(handler, additional_tools=[(Mail, send)]) as room:
+        assert (await room.turn()).error is None
+    assert said == ["me you 2 3", "me nobody 1 0"]
 
 
 # --------------------------------------------------------------------------- failures
