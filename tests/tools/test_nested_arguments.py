@@ -294,7 +294,7 @@ def total(scores: Scores) -> int:
 
 
 @pytest.mark.parametrize("scores", [{"a": 1, "b": 2}, '{"a": 1, "b": "2"}'])
-async def test_c30_a_pydantic_class_may_be_any_object(scores: Any) -> None:
+async def test_a_pydantic_class_may_be_any_object(scores: Any) -> None:
     assert await call(total, {"scores": scores}) == 3
     assert "scores: must be one JSON object" in await call(total, {"scores": [1]})
 
@@ -311,7 +311,7 @@ def nulls(
     return f"{limit} {ratio} {deep} {order} {anything} {count} {name}"
 
 
-async def test_c30_a_null_is_a_value_where_it_may_be_one() -> None:
+async def test_a_null_is_a_value_where_it_may_be_one() -> None:
     names = ["limit", "ratio", "deep", "order", "anything", "count", "name"]
 
     assert await call(nulls, {}) == "10 0.5 1 up x 3 y"
@@ -351,5 +351,5 @@ def either(
         ({"deep": "12"}, "'all' 0 Level.LOW '' 0 '12'"),
     ],
 )
-async def test_c30_of_several_kinds_the_nearest_is_taken(args: Any, shown: str) -> None:
+async def test_of_several_kinds_the_nearest_is_taken(args: Any, shown: str) -> None:
     assert await call(either, args) == shown
