@@ -163,10 +163,10 @@ class GuardedNursery:
         try:
             caught = bool(await self._manager.__aexit__(exc_type, exc, traceback))  # noqa: ASYNC102 - trio's own
         except BaseException as left:  # noqa: ASYNC103 - raised below
-            if not is_cancellation(left):  # Ctrl-C
-                self._errors.append(left)
-            elif not self._errors:
+            real = [each for each in leaf_errors(left) if not isinstance(each, trio.Cancelled)]
+            if not real and not self._errors:
                 raise
+            self._errors += real  # Ctrl-C
         errors, self._errors = self._errors, []
         if not errors:
             return caught

@@ -209,6 +209,9 @@ class Backlog:
             self._after_claim(message, end.claim)
         elif end.record.fate is Fate.PROCESSED:
             self._intake.done_if_new(message, Known.RECENT)
+            if self._outbox.done.has(self._room_id, message.id):  # listed again: mark it again
+                until = trio.current_time() + self._session.refused_recheck_seconds
+                self._intake.note(message.id, KnownMessage(Known.REFUSED, until=until))
         elif end.decided_before:
             self._intake.done_if_new(message, Known.GIVEN_UP)
         elif end.record.fate is Fate.FAILED:
@@ -231,9 +234,7 @@ class Backlog:
         match claim.result:
             case ClaimResult.STOPPED:  # the list serves it after the play, behind what is older
                 self._stopped = (message.id, self.spent(message))
-            case ClaimResult.GONE:
-                self._intake.note(message.id, KnownMessage(Known.RECENT))
-            case ClaimResult.REFUSED:
+            case ClaimResult.GONE | ClaimResult.REFUSED:  # a 404 may hide the whole room for now
                 until = now + self._session.refused_recheck_seconds
                 self._intake.note(message.id, KnownMessage(Known.REFUSED, until=until))
             case _:

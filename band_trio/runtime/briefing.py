@@ -91,11 +91,12 @@ class Briefing:
     async def run_callbacks(self) -> None:
         """Tell the application who came and who went, in order; failures are noted.
 
-        All of them have `hook_seconds` together: what is left then is told next time. So is one
+        After `hook_seconds` no further one begins: what is left then is told next time. So is one
         that was cut off because the turn or the room has to end.
         """
         services = self._services
-        deadline = trio.current_time() + services.session.hook_seconds
+        seconds = services.session.hook_seconds
+        deadline = trio.current_time() + seconds
         with work_of(self._room_id), trio.CancelScope() as self._telling:
             for change in self.roster.changes():
                 if trio.current_time() >= deadline:
@@ -103,7 +104,7 @@ class Briefing:
                 name = "on_participant_added" if change.added else "on_participant_removed"
                 hook = getattr(services.callbacks, name)
                 if hook is not None:
-                    args, bound = (self._room_id, dict(change.person)), trio.move_on_at(deadline)
+                    args, bound = (self._room_id, dict(change.person)), trio.move_on_after(seconds)
                     what = f"{name} in room {self._room_id}"
                     await services.hooks.guard(what, hook, args, bound=bound)
 

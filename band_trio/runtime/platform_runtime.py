@@ -144,11 +144,14 @@ class PlatformRuntime:
         try:
             await self._start_parts(rest, parts, sockets, rooms)
             ready()
-            await self._until_stopped()
+            await self.lifecycle.wait_stopping()
         except StartAborted:
             _log.info("stopped while starting")
         except Exception as exc:  # noqa: BLE001 - becomes the error of the run
             self.lifecycle.fail(lone_leaf(as_error(exc)))
+        except (KeyboardInterrupt, SystemExit) as exc:
+            # Ctrl-C arrives in the main task, which may be this one: an end like any other.
+            self.lifecycle.fail(exc)
 
     # ------------------------------------------------------------------ start
 
@@ -260,13 +263,6 @@ class PlatformRuntime:
         return health_of(self.parts, self._problems)
 
     # ------------------------------------------------------------------ the end
-
-    async def _until_stopped(self) -> None:
-        try:
-            await self.lifecycle.wait_stopping()
-        except (KeyboardInterrupt, SystemExit) as exc:
-            # Ctrl-C arrives in the main task, which may be this one: an end like any other.
-            self.lifecycle.fail(exc)
 
     async def _end_rooms(self, parts: Parts) -> None:
         """Let running turns finish until the grace is over, then cut them off and clean up."""

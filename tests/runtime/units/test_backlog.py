@@ -14,6 +14,7 @@ from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.backlog import Backlog, Cause
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult
 from band_trio.runtime.cycle import CycleEnd
+from band_trio.runtime.done import DoneMessages
 from band_trio.runtime.intake import Dirty, Intake
 from band_trio.runtime.known import Known
 from band_trio.runtime.record import Fate, Record
@@ -31,6 +32,7 @@ class Box:
     """As much of an outbox as a backlog looks at."""
 
     ids: set[str] = attrs.field(factory=set)
+    done: DoneMessages = attrs.field(factory=DoneMessages)
 
     def holds(self, room_id: str, message_id: str) -> bool:
         return message_id in self.ids
