@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 NO_CHOICES: Final = "no_choices"
+_PICTURES: Final = f"{SYSTEM_UPDATE_PREFIX}Pictures from "
 
 
 @attrs.frozen(kw_only=True)
@@ -147,7 +148,7 @@ class OpenAIAdapter(ClientAdapter[OpenAIMessage, OpenAIConfig, "AsyncOpenAI"]):
             shown_as, pictures = pictures_of(outcome.value)
             messages.append(tool_message(call.id, Result(shown_as, is_error=not outcome.ok)))
             if pictures:
-                title = f"{SYSTEM_UPDATE_PREFIX}Pictures from {tool_name(call.name)}:"
+                title = f"{_PICTURES}{tool_name(call.name)}:"
                 shown.append({"type": "text", "text": title})
                 shown += [_picture(each) for each in pictures]
         if shown:
@@ -164,8 +165,12 @@ class OpenAIAdapter(ClientAdapter[OpenAIMessage, OpenAIConfig, "AsyncOpenAI"]):
         return {**message, "tool_calls": [_kept(call) for call in calls]}
 
     def as_first(self, message: OpenAIMessage) -> OpenAIMessage | None:
-        """Return a user's message."""
-        return message if message["role"] == "user" else None
+        """Return a user's message without the pictures of results before it."""
+        content = message["content"]
+        if message["role"] != "user" or isinstance(content, str):
+            return message if message["role"] == "user" else None
+        texts = [p for p in content if p["type"] == "text" and not p["text"].startswith(_PICTURES)]
+        return {"role": "user", "content": texts} if texts else None
 
 
 def _read(

@@ -102,6 +102,32 @@ def test_pictures_follow_the_results() -> None:
     assert text["text"] == "[Maria]: and?"
 
 
+async def test_a_turn_is_not_cut_at_its_pictures() -> None:
+    def shot() -> dict[str, Any]:
+        """Take a picture."""
+        return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
+
+    script = [ToolTurn("shot"), *5 * [LOOK], NO_REPLY, NO_REPLY]
+    async with bench(OPENAI, script, additional_tools=[shot], max_history=4) as b:
+        await b.turn("QUESTION")
+        assert "QUESTION" in str(b.adapter.room_messages("room-fake"))
+        await b.turn("next")
+        assert "AAAA" not in str(b.last)
+
+
+def test_a_text_after_pictures_can_be_first_without_them() -> None:
+    adapter = OpenAIAdapter(OpenAIConfig(model="m"))
+    picture = {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
+    messages: list[dict[str, Any]] = []
+    adapter.add_results(messages, [_request("1")], [ToolCallOutcome(picture, ok=True)])
+
+    assert adapter.as_first(messages[-1]) is None
+    adapter.add_user_text(messages, "[Maria]: and?")
+    text = {"type": "text", "text": "[Maria]: and?"}
+    assert adapter.as_first(messages[-1]) == {"role": "user", "content": [text]}
+    assert adapter.as_first({"role": "user", "content": "hi"}) == {"role": "user", "content": "hi"}
+
+
 def _request(call_id: str) -> Any:
     from band_trio.adapters.replies import ToolRequest
 
