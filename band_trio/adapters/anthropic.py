@@ -131,6 +131,9 @@ class AnthropicAdapter(ClientAdapter[AnthropicMessage, AnthropicConfig, "AsyncAn
             messages=messages,
             **optional,
         )
+        # Some servers answer an error, or a page, with a 200: then there is no content.
+        if not hasattr(answer, "content"):
+            raise ProviderRunError(UNREADABLE, None)
         return _read(answer)
 
     def add_user_text(self, messages: list[AnthropicMessage], text: str) -> None:

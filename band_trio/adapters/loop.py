@@ -19,9 +19,10 @@ from band_trio.adapters.replies import (
     ModelReply,
     ToolRequest,
     clean_calls,
+    declined,
     sendable,
 )
-from band_trio.adapters.talk import Talk, from_place, is_refusal, start_of
+from band_trio.adapters.talk import Talk, from_place, is_refusal, may_pass_shorter, start_of
 from band_trio.converters.exchanges import INTERRUPTED_TOOL_TEXT
 from band_trio.errors import API_ERROR_CHARS, InputNotAccepted, ProviderRunError
 from band_trio.hygiene import (
@@ -32,7 +33,6 @@ from band_trio.hygiene import (
 )
 from band_trio.prompts import system_updates
 from band_trio.tools.custom import CustomToolDef
-from band_trio.tools.definitions import BandTool
 from band_trio.tools.failures import AgentFailure, generic_provider_failure
 from band_trio.tools.narration import execute_narrated
 from band_trio.tools.relay import relay_reply
@@ -68,6 +68,8 @@ _INTERRUPTED: Final = _without_result(INTERRUPTED_TOOL_TEXT)
 _ONE_TOO_MANY: Final = _without_result(
     "Error: this call was not run; there were too many rounds of calls."
 )
+REFUSED_RESULT: Final = "(the result of this call is left out: the request with it failed)"
+_REFUSED: Final = ToolCallOutcome(REFUSED_RESULT, ok=True)
 _CUT: Final = _without_result(
     "Error: this call was not run; the answer was cut by the limit of tokens. Be shorter."
 )
@@ -78,8 +80,9 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
 
     The messages of a room are kept under its id. Of a turn that was cancelled or failed, what it
     came to is kept, so that the next one knows what was said and done; calls without a result are
-    told to be interrupted. A turn whose request was refused (400, 413, 422) leaves nothing: what
-    is wrong may be in its messages. A turn that is run once more begins where its first run began.
+    told to be interrupted. A turn whose request was refused, or could not be built, leaves nothing:
+    what is wrong may be in its messages; if it has replied, only the newest results are left out.
+    A turn that is run once more begins where its first run began.
 
     A refused request is asked again without the older half of what is older than the turn, until
     it is accepted or nothing older is left: it may have been too long.
@@ -235,7 +238,7 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
                 break
             work.rounds += 1
             outcomes = await self._run_all(reply, work, tools)
-            if _declined(reply.calls, outcomes):
+            if declined(reply.calls, outcomes):
                 break
         return ""
 
@@ -258,7 +261,9 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
             raise
         except Exception as exc:  # noqa: BLE001 - whatever it is, the room is told and it goes on
             error = exc
-        work.keep = not is_refusal(error)
+        if is_refusal(error):
+            work.keep = tools.turn.replied
+            self._take_back(work)
         failure = generic_provider_failure(self.PROVIDER, error)
         await self._failed(self._presentable(error), failure, tools)
         return None
@@ -279,7 +284,7 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
             try:
                 reply = await self.ask(system, talk.messages, offered)
             except Exception as exc:
-                shorter = talk.halved(self.as_first) if is_refusal(exc) else None
+                shorter = talk.halved(self.as_first) if may_pass_shorter(exc) else None
                 if shorter is None:
                     raise
                 talk = shorter
@@ -291,7 +296,15 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
                     self.PROVIDER,
                 )
                 work.talk = talk
+            work.newest = None
             return reply
+
+    def _take_back(self, work: _Work[M]) -> None:
+        """Replace the results that the model has not accepted."""
+        if work.newest is not None:
+            place, calls = work.newest
+            del work.talk.messages[place:]
+            self._add(work, calls, len(calls) * [_REFUSED])
 
     def _kept(self, reply: ModelReply[M], messages: list[M]) -> ModelReply[M]:
         """Append an answer to *messages*; return it with calls as they are run."""
@@ -338,6 +351,7 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
                 half = reply.cut and call is reply.calls[-1]
                 outcomes.append(_CUT if half else await self._run(call, tools))
         finally:
+            work.newest = (len(work.talk.messages), reply.calls)
             missing = len(reply.calls) - len(outcomes)
             self._add(work, reply.calls, outcomes + missing * [_INTERRUPTED])
         return outcomes
@@ -377,10 +391,5 @@ class _Work(Generic[M]):
     rounds: int = 0
     keep: bool = True
     """Whether what the turn adds is kept."""
-
-
-def _declined(calls: Sequence[ToolRequest], outcomes: Sequence[ToolCallOutcome]) -> bool:
-    """Tell whether a batch has declined to reply, and nothing in it went wrong."""
-    return all(outcome.ok for outcome in outcomes) and any(
-        call.name == BandTool.NO_REPLY for call in calls
-    )
+    newest: tuple[int, Sequence[ToolRequest]] | None = None
+    """Where results begin that no accepted request has held, and their calls."""

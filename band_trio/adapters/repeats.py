@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeVar
 
 import trio
@@ -25,18 +25,32 @@ async def repeated(request: Callable[[], Awaitable[T]], repetitions: int) -> T:
         try:
             return await request()
         except Exception as exc:
-            if not _may_pass(exc):
+            if not may_pass(exc):
                 raise
         await trio.sleep(wait)
         wait *= 2
     return await request()
 
 
-def _may_pass(exc: Exception) -> bool:
+def may_pass(exc: BaseException) -> bool:
+    """Tell whether a failure may pass by itself: too many requests, the server, transport."""
     status = getattr(exc, "status_code", None)
     if isinstance(status, int):
         return status == 429 or status >= 500
     return any(
-        isinstance(each, OSError) or any(kind.__name__ in _TRANSPORT for kind in type(each).__mro__)
-        for each in (exc, exc.__cause__)
+        isinstance(each, OSError) or not _TRANSPORT.isdisjoint(class_names(each))
+        for each in causes(exc)
     )
+
+
+def causes(exc: BaseException) -> Iterator[BaseException]:
+    """Return *exc* and what it was raised from, down to the first error."""
+    cause: BaseException | None = exc
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
+
+
+def class_names(exc: BaseException) -> list[str]:
+    """Return the names of the classes of *exc*, for those of libraries that are not loaded."""
+    return [kind.__name__ for kind in type(exc).__mro__]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
@@ -12,8 +12,9 @@ import attrs
 from band_trio.converters.exchanges import tool_name
 from band_trio.errors import ProviderRunError
 from band_trio.hygiene import has_visible, without_surrogates, without_surrogates_deep
+from band_trio.tools.definitions import BandTool
 from band_trio.tools.results import tool_result_text
-from band_trio.types import TurnUsage
+from band_trio.types import ToolCallOutcome, TurnUsage
 
 M = TypeVar("M")
 
@@ -23,7 +24,7 @@ REFUSED: Final = "refused"
 TOKEN_LIMIT: Final = "max_tokens"
 """Code of the failure where the limit of tokens has left nothing of an answer."""
 UNREADABLE: Final = "unreadable_answer"
-"""Code of the failure where an answer is nested too deeply."""
+"""Code of the failure where an answer is none of the API's, or is nested too deeply."""
 MAX_DEPTH: Final = 100
 """Levels of a call's arguments; SDKs cannot build requests from values twice as deep."""
 CUT_MARK: Final = " …"
@@ -90,6 +91,13 @@ def sendable(call: ToolRequest) -> ToolRequest:
     if not isinstance(args, dict):
         args = {"arguments": tool_result_text(args)}
     return ToolRequest(call.id, tool_name(call.name), args)
+
+
+def declined(calls: Sequence[ToolRequest], outcomes: Sequence[ToolCallOutcome]) -> bool:
+    """Tell whether a batch has declined to reply, and nothing in it went wrong."""
+    return all(outcome.ok for outcome in outcomes) and any(
+        call.name == BandTool.NO_REPLY for call in calls
+    )
 
 
 def _unique(call_id: object, taken: set[str]) -> str:

@@ -7,18 +7,39 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 
+from band_trio.adapters.repeats import causes, class_names, may_pass
+from band_trio.errors import ProviderRunError
+
 M = TypeVar("M")
 
 AsFirst = Callable[[M], M | None]
 """Returns a message as the first of a list; None if it cannot be."""
 
-REFUSALS: Final = frozenset({400, 413, 422})
-"""Statuses with which a provider refuses what a request holds."""
+_NOT_OF_CONTENT: Final = frozenset({401, 402, 408, 409, 429})
+"""Refusals of who asks, or when; the others may be about what the request holds."""
+_UNREADABLE: Final = frozenset({"JSONDecodeError", "ModelAPIError", "UnexpectedModelBehavior"})
+"""Classes of errors about an answer, by name: the request was accepted then."""
+
+_MISREAD: Final = (TypeError, AttributeError, LookupError)
+"""How SDKs fail over an answer that is none of their API's."""
 
 
 def is_refusal(exc: BaseException) -> bool:
-    """Tell whether a provider has refused the content of a request, perhaps as too long."""
-    return getattr(exc, "status_code", None) in REFUSALS
+    """Tell whether a request may have failed for what it holds: refused, or never built.
+
+    Where that cannot be told it counts as one: what no request can hold must not stay in a room.
+    """
+    if isinstance(exc, ProviderRunError) or may_pass(exc):
+        return False
+    status = getattr(exc, "status_code", None)
+    if isinstance(status, int):
+        return 400 <= status < 500 and status not in _NOT_OF_CONTENT
+    return all(_UNREADABLE.isdisjoint(class_names(each)) for each in causes(exc))
+
+
+def may_pass_shorter(exc: BaseException) -> bool:
+    """Tell whether a request that failed may be accepted with less in it."""
+    return is_refusal(exc) and not isinstance(exc, _MISREAD)
 
 
 @attrs.frozen

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.adapters.talk import Talk, is_refusal
+from band_trio.adapters.loop import REFUSED_RESULT
+from band_trio.adapters.talk import Talk, is_refusal, may_pass_shorter
+from band_trio.errors import ProviderRunError
 from band_trio.testing import (
     ErrorTurn,
     RawTurn,
@@ -25,6 +27,7 @@ from tests.adapters.kit import (
     KINDS,
     LOOK,
     NO_REPLY,
+    Bench,
     Kind,
     bench,
     results,
@@ -165,10 +168,69 @@ def test_what_is_a_refusal() -> None:
             self.status_code = status_code
 
     refused = [
-        s for s in (400, 401, 404, 413, 422, 429, 500, None, "400") if is_refusal(StatusError(s))
+        s
+        for s in (200, 400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, None, "400")
+        if is_refusal(StatusError(s))
     ]
-    assert refused == [400, 413, 422]
-    assert not is_refusal(ValueError("400"))
+    assert refused == [400, 403, 404, 413, 422, None, "400"]
+    assert is_refusal(RuntimeError("cannot build the request"))
+
+
+def test_what_says_nothing_of_a_request() -> None:
+    assert not is_refusal(ProviderRunError("empty_answer", None))
+    assert not is_refusal(OSError("reset"))
+    assert is_refusal(TypeError("no iterable"))
+    assert not may_pass_shorter(TypeError("no iterable"))
+    assert may_pass_shorter(ValueError("cannot build the request"))
+    with pytest.raises(ValueError, match="Expecting value") as unreadable:
+        json.loads("nope")
+    assert not is_refusal(unreadable.value)
+    for cause in (OSError("reset"), unreadable.value):
+        wrapped = RuntimeError("failed")
+        wrapped.__cause__ = RuntimeError("of the SDK")
+        wrapped.__cause__.__cause__ = cause
+        assert not is_refusal(wrapped)
+
+
+def _poisoned(b: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let *b* fail on this side whenever a request holds the word POISON."""
+    ask = b.adapter.ask
+
+    async def checked(system: str, messages: Sequence[Any], tools: list[dict[str, Any]]) -> Any:
+        if "POISON" in str(messages):
+            raise RuntimeError("cannot build the request")
+        return await ask(system, messages, tools)
+
+    monkeypatch.setattr(b.adapter, "ask", checked)
+
+
+@EACH
+async def test_what_no_request_can_be_built_of_is_forgotten(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poison() -> str:
+        """Return what cannot be sent."""
+        return "POISON"
+
+    script = [NO_REPLY, ToolTurn("poison"), NO_REPLY]
+    async with bench(kind, script, additional_tools=[poison]) as b:
+        _poisoned(b, monkeypatch)
+        await b.turn("before")
+        assert (await b.turn("try")).record == "failed"
+        assert (await b.turn("next")).record == "processed"
+        assert "before" in str(b.last)
+
+
+@EACH
+async def test_a_history_that_no_request_can_be_built_of_is_left_out(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(kind, [NO_REPLY]) as b:
+        _poisoned(b, monkeypatch)
+        history = [said("POISON"), own("x"), said("y"), own("z")]
+        result = await b.turn("now", history=history, is_session_bootstrap=True)
+        assert result.record == "processed"
+        assert texts(b.last)[-1] == ("user", "[Maria]: now")
 
 
 # --------------------------------------------------------------------------- what is kept
@@ -222,4 +284,17 @@ async def test_c12_a_provider_that_fails_after_the_reply_fails_nothing(
         warned = [r for r in caplog.records if "failed after the reply" in r.getMessage()]
         assert len(warned) == (turn != TextTurn(""))
         assert (await b.turn("next")).record == "processed"
-        assert ("42" in str(b.last)) is not bool(again)
+        assert "42" in str(b.last)
+
+
+@EACH
+async def test_a_result_that_is_refused_after_the_reply_is_left_out(kind: Kind) -> None:
+    script = [send("It is 42."), LOOK, ErrorTurn(status=400), NO_REPLY]
+    async with bench(kind, script) as b:
+        assert (await b.turn("what is it?")).record == "processed"
+        assert (await b.turn("again?")).record == "processed"
+
+        assert "It is 42." in str(b.last)
+        [posted, looked] = results(b.last)
+        assert "left out" not in posted[0]
+        assert looked == (REFUSED_RESULT, False)
