@@ -11,7 +11,7 @@ from band_trio.localband.band import LocalBand
 from band_trio.localband.fault_rules import RequestFault
 from band_trio.localband.faults import error_reply
 from band_trio.types import AgentToolsProtocol, PlatformMessage
-from tests.runtime.harness import Call, Scripted, Stage, reply, stage
+from tests.runtime.harness import Scripted, Stage, reply, stage
 from tests.runtime.views import claims, fail, marks, records, starts
 
 POLLING = SessionConfig(idle_resync_seconds=5, idle_resync_max_seconds=5)
@@ -210,31 +210,6 @@ async def test_g40_an_interrupt_during_a_claim_that_is_stopped_leaves_the_messag
             await here.settled(message)
 
         assert here.adapter.texts == ["before", "work"]
-
-
-async def test_g11_g26_a_room_that_was_hidden_for_a_moment_loses_nothing(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    """The agent is out of the room while the socket is down, so that its child goes on."""
-
-    async def work_a_while(call: Call) -> None:
-        await reply(call)
-        if call.text == "one":
-            await trio.sleep(2)
-
-    async with stage(work_a_while) as here:
-        room = await here.room()
-        async with here.running():
-            await here.settled(await here.say(room, "warm up"))
-            sent = [await here.say(room, "one"), await here.say(room, "two")]
-            await trio.sleep(0.5)
-            here.band.faults.refuse_upgrade(503, times=4)
-            here.band.cut(here.account)
-            await here.band.user.remove(room, here.account)
-            await trio.sleep(2.2)
-            await here.band.user.add(room, here.account)
-            await here.settled(*sent)
-        assert here.adapter.texts == ["warm up", "one", "two"]
 
 
 async def test_g18_g26_a_claim_that_finds_nothing_once_is_tried_again(
