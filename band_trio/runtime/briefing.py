@@ -99,12 +99,16 @@ class Briefing:
         deadline = trio.current_time() + seconds
         with work_of(self._room_id), trio.CancelScope() as self._telling:
             for change in self.roster.changes():
-                if trio.current_time() >= deadline:
+                now = trio.current_time()
+                if now >= deadline:
                     break
                 name = "on_participant_added" if change.added else "on_participant_removed"
                 hook = getattr(services.callbacks, name)
                 if hook is not None:
-                    args, bound = (self._room_id, dict(change.person)), trio.move_on_after(seconds)
+                    args, bound = (
+                        (self._room_id, dict(change.person)),
+                        trio.move_on_at(now + seconds),
+                    )
                     what = f"{name} in room {self._room_id}"
                     await services.hooks.guard(what, hook, args, bound=bound)
 
