@@ -210,8 +210,7 @@ class Backlog:
         elif end.record.fate is Fate.PROCESSED:
             self._intake.done_if_new(message, Known.RECENT)
             if self._outbox.done.has(self._room_id, message.id):  # listed again: mark it again
-                until = trio.current_time() + self._session.refused_recheck_seconds
-                self._intake.note(message.id, KnownMessage(Known.REFUSED, until=until))
+                self._ask_later(message)
         elif end.decided_before:
             self._intake.done_if_new(message, Known.GIVEN_UP)
         elif end.record.fate is Fate.FAILED:
@@ -230,16 +229,19 @@ class Backlog:
             self.resume = None
 
     def _after_claim(self, message: ChatMessage, claim: ClaimOutcome) -> None:
-        now = trio.current_time()
         match claim.result:
             case ClaimResult.STOPPED:  # the list serves it after the play, behind what is older
                 self._stopped = (message.id, self.spent(message))
             case ClaimResult.GONE | ClaimResult.REFUSED:  # a 404 may hide the whole room for now
-                until = now + self._session.refused_recheck_seconds
-                self._intake.note(message.id, KnownMessage(Known.REFUSED, until=until))
+                self._ask_later(message)
             case _:
                 wait = max(self._claim_wait(message), claim.retry_after or 0.0)
                 self._hold(message, Cause.UNCLAIMED, wait, self.spent(message), claim.took)
+
+    def _ask_later(self, message: ChatMessage) -> None:
+        """Leave a message alone for a long while, or until a new epoch."""
+        until = trio.current_time() + self._session.refused_recheck_seconds
+        self._intake.note(message.id, KnownMessage(Known.REFUSED, until=until))
 
     def _claim_wait(self, message: ChatMessage) -> float:
         """Return the back-off of a claim; one that holds nobody up waits longer each time.

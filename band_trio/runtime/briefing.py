@@ -105,11 +105,11 @@ class Briefing:
                 name = "on_participant_added" if change.added else "on_participant_removed"
                 hook = getattr(services.callbacks, name)
                 if hook is not None:
-                    args, bound = (
+                    what, args = (
+                        f"{name} in room {self._room_id}",
                         (self._room_id, dict(change.person)),
-                        trio.move_on_at(now + seconds),
                     )
-                    what = f"{name} in room {self._room_id}"
+                    bound = trio.move_on_at(now + seconds)
                     await services.hooks.guard(what, hook, args, bound=bound)
 
     def end_callbacks(self) -> None:

@@ -20,7 +20,7 @@ class ClaimResult(StrEnum):
     STOPPED = "stopped"
     """The agent is stopped in this room; the message is kept for play."""
     GONE = "gone"
-    """The message does not exist any more: skipped for good."""
+    """Nothing is there: deleted, or hidden while the agent is not in the room; as refused."""
     REFUSED = "refused"
     """Not ours to run: skipped, asked again much later."""
     LATER = "later"
