@@ -82,7 +82,9 @@ class Agent:
             RunSettings(
                 adapter=adapter,
                 credentials=Credentials(agent_id, api_key),
-                endpoints=resolve_endpoints(rest_url, ws_url, allow_insecure=config.allow_insecure),
+                endpoints=resolve_endpoints(
+                    rest_url, ws_url, allow_insecure=config.allow_insecure, proxy=config.proxy
+                ),
                 config=config,
                 session=session_config or SessionConfig.from_environment(),
                 preprocessor=preprocessor or DefaultPreprocessor(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, TypeGuard
@@ -20,6 +21,7 @@ import trio
 from band_trio.callables import is_async
 from band_trio.endpoints import variables
 from band_trio.errors import BandConfigError
+from band_trio.proxies import read_proxy
 from band_trio.trace import Observer
 from band_trio.types import Hook
 
@@ -220,9 +222,16 @@ class AgentConfig:
     """Options of the agent: its transports, its connection, its requests."""
 
     rest_transport: httpx.AsyncBaseTransport | None = attrs.field(default=None, repr=False)
-    """Carries the requests instead of our own connections; never closed by us."""
+    """Carries the requests instead of our own connections; never closed by us. Limits in bytes
+    hold for what it delivers."""
     open_stream: OpenStream | None = attrs.field(default=None, repr=False)
     """Opens the byte stream of the socket instead of TCP and TLS, for proxies and tests."""
+    proxy: str | None = attrs.field(default=None, repr=False)
+    """URL of the HTTP proxy for REST and socket, credentials included if it wants some; None: what
+    `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say."""
+    verify: bool | ssl.SSLContext = attrs.field(default=True, repr=False)
+    """Whose certificates are believed: those of `SSL_CERT_FILE` and `SSL_CERT_DIR`, else the
+    system's; or a context of your own."""
     room_filter: RoomFilter | None = attrs.field(default=None, repr=False)
     """Given id and title, tells whether a room is served; False leaves it alone."""
     single_instance: bool = switch(default=True)
@@ -298,6 +307,10 @@ class AgentConfig:
         if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
             kind = type(transport).__name__
             more.append(f"rest_transport must be an httpx.AsyncBaseTransport, not {kind}")
+        if self.proxy is not None:
+            more.append(_proxy_problem(self.proxy))
+        if self.verify is not True and not isinstance(self.verify, ssl.SSLContext):
+            more.append("verify must be True or an ssl.SSLContext; a CA goes into SSL_CERT_FILE")
         for name in ("open_stream", "room_filter", "observer"):
             value = getattr(self, name)
             if value is not None and not callable(value):
@@ -305,6 +318,14 @@ class AgentConfig:
             elif value is not None and name != "open_stream" and is_async(value):
                 more.append(f"{name} must be a plain function, not an async one")
         _raise_problems(self, *more)
+
+
+def _proxy_problem(proxy: str) -> str | None:
+    try:
+        read_proxy(proxy, "proxy")
+    except BandConfigError as exc:
+        return str(exc).removesuffix(".")
+    return None
 
 
 @attrs.frozen(kw_only=True)

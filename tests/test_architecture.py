@@ -33,6 +33,7 @@ LAYERS: Final[list[set[str]]] = [
         "bell",
         "leaves",
         "nurseries",
+        "proxies",
         "shares",
     },
     {"features"},
@@ -58,7 +59,8 @@ BESIDE: Final = {
 MAY_USE_BESIDE: Final = {"cli", "__main__"}
 
 DOORS: Final = {
-    "httpx": {"link/api.py", "localband/memory.py", "config.py"},
+    "httpx": {"link/api.py", "link/transport.py", "localband/memory.py", "config.py"},
+    "httptools": {"link/transport.py"},
     "trio_websocket": {"link/socket.py", "localband/memory.py"},
     "wsproto": {"link/socket.py", "localband/memory.py"},
     "orjson": {"protocol/codec.py"},

@@ -30,10 +30,10 @@ from band_trio.endpoints import (
     DEFAULT_REST_URL,
     DEFAULT_WS_URL,
     Endpoints,
-    is_loopback,
     resolve_endpoints,
 )
 from band_trio.errors import BandConfigError
+from band_trio.proxies import is_loopback
 
 CONFIGS: list[type[Any]] = [SessionConfig, AgentConfig, ContactEventConfig]
 OPTIONS = [
@@ -86,6 +86,8 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert attrs.asdict(AgentConfig()) == {
         "rest_transport": None,
         "open_stream": None,
+        "proxy": None,
+        "verify": True,
         "room_filter": None,
         "single_instance": True,
         "conflict_policy": ConflictPolicy.SUPERSEDE,
@@ -430,7 +432,7 @@ ENV = {"BAND_REST_URL": "https://env.test:8443", "BAND_WS_URL": "wss://envws.tes
         ("http://127.0.0.1:9/", None, {}, ("http://127.0.0.1:9", f"ws://127.0.0.1:9{SOCKET}")),
         ("http://[::1]:9", None, {}, ("http://[::1]:9", f"ws://[::1]:9{SOCKET}")),
         (" HTTPS://arg.test/ ", None, {}, ("https://arg.test", f"wss://arg.test{SOCKET}")),
-        ("https://p.test/band/", None, {}, ("https://p.test/band", f"wss://p.test{SOCKET}")),
+        ("https://p.test/band/", None, {}, ("https://p.test/band", f"wss://p.test/band{SOCKET}")),
     ],
 )
 def test_urls_come_from_arguments_then_environment_then_defaults(

@@ -1,34 +1,36 @@
-"""REST: one request at a time, and what may be repeated. The only user of httpx.
+"""REST: one request at a time, and what may be repeated.
 
-Two rules shape this file. Requests never wait inside httpx, where cancelling them does harm: they
-wait for a token, one lane for claims and marks, one for everything else, and then have a
-connection of their own. And a request that is not repeatable is never sent twice once its bytes
+Two rules shape this file. Requests never wait inside an HTTP library, where cancelling them does
+harm: they wait for a token, one lane for claims and marks, one for everything else, and then have
+a connection of their own. And a request that is not repeatable is never sent twice once its bytes
 may have reached the server: its caller gets `OutcomeUnknownError`.
+
+What is answered is read up to a limit in bytes, and no coding of it is undone: an answer that is
+longer, packed or no JSON has a *flaw*, which costs its body but not its status.
 """
 
 from __future__ import annotations
 
 import logging
-import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TypedDict, Unpack, cast
-from urllib.parse import urlencode, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import urlencode
 
 import attrs
-import httpx  # noqa: ASYNC127, TID251 - this is the one door to httpx
+import httpx  # noqa: ASYNC127, TID251 - the interface of transports
 import trio
 
 from band_trio.config import AgentConfig
 from band_trio.credentials import Credentials
-from band_trio.endpoints import Endpoints, is_loopback
+from band_trio.endpoints import Endpoints
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
-from band_trio.hygiene import clean_text
-from band_trio.link.connections import CLOSE_SECONDS, Connections
+from band_trio.hygiene import clean_text, clip, one_line
+from band_trio.link.dialler import dial, tls_context
 from band_trio.link.retry_after import read_retry_after
+from band_trio.link.transport import CLOSE_SECONDS, Transport
 from band_trio.link.tries import NotSentError, Tries
 from band_trio.logs import RepeatedLog
 from band_trio.protocol import codec
@@ -39,8 +41,18 @@ from band_trio.shares import FairLimiter
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 USER_AGENT: Final = "band-trio"
+JSON_BYTES: Final = 4 * 2**20
+"""Longest JSON answer; the largest page that the platform makes stays far below."""
+CONNECT_SHARE: Final = 2 / 3
+"""Part of a try that the connect may take: given up before the try is, it has sent nothing for
+sure."""
 POOL_SECONDS: Final = 5.0
 """Longest wait inside a pool that the application has brought; ours have nothing to wait for."""
+UNSENDABLE: Final = "unsendable_request"
+"""Our code for a request that cannot be written, such as one with an id that is no id."""
+UNSENDABLE_STATUS: Final = 400
+WHAT_CHARS: Final = 200
+"""Characters of a request line in our errors."""
 
 _CUT_OFF: Final = (httpx.HTTPError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
@@ -68,6 +80,8 @@ class RequestParts(TypedDict, total=False):
     """Body as it stands."""
     raw: bool
     """The answer is no JSON: `Answer.body` is its bytes if it is a success."""
+    max_bytes: int
+    """Longest body of the answer; `JSON_BYTES` unless said otherwise."""
 
 
 @attrs.frozen
@@ -79,6 +93,8 @@ class Answer:
     """Parsed JSON; None where there is none. Bytes where `raw` was asked for."""
     retry_after: float | None = None
     """Seconds to wait before asking again, as told by a header or by the body."""
+    flaw: str = ""
+    """Why there is no body although one came, in words that name the request."""
     error: ErrorBody = attrs.field(
         default=attrs.Factory(lambda self: ErrorBody.read(self.body), takes_self=True)
     )
@@ -95,36 +111,35 @@ class Answer:
         return self.body.get("data") if isinstance(self.body, dict) else None
 
 
-def _tls_problem(exc: BaseException | None) -> str:
-    """Return what the TLS library says somewhere behind *exc*, or nothing."""
-    while exc is not None and not isinstance(exc, ssl.SSLError):
-        exc = exc.__cause__ or exc.__context__
-    return str(exc) if exc is not None else ""
-
-
 class Api:
     """Sends requests to one platform as one agent. Made by `open_api`."""
 
-    def __init__(self, rest_url: str, secret: str, config: AgentConfig) -> None:
+    def __init__(
+        self, rest_url: str, secret: str, config: AgentConfig, transport: httpx.AsyncBaseTransport
+    ) -> None:
         self.rest_url: Final = rest_url
         """Where the requests go; what errors name."""
         self.config: Final = config
         self.secrets: Final = (secret,)
         self._headers = httpx.Headers(
-            {"X-API-Key": secret, "User-Agent": USER_AGENT, "Accept": "application/json"}
+            {
+                "X-API-Key": secret,
+                "User-Agent": USER_AGENT,
+                "Accept": "application/json",
+                "Accept-Encoding": "identity",
+            }
         )
         self._lanes = {
             Lane.BULK: FairLimiter(config.rest_bulk, kept=config.rest_bulk // 3),
             Lane.PRIORITY: FairLimiter(config.rest_priority),
         }
-        # A connect that is given up has sent nothing, which is worth knowing: it ends before the
-        # scope around the try does. All else is bounded by that scope alone, because the
+        self._transport = transport
+        # For a transport of the application. The rest of a try is bounded by its scope alone: a
         # library's own bounds start again with every byte.
-        connect = config.rest_try_seconds * 2 / 3
+        connect = config.rest_try_seconds * CONNECT_SHARE
         self._extensions = {
             "timeout": {"connect": connect, "pool": POOL_SECONDS, "read": None, "write": None}
         }
-        self._connections = Connections(_opener(rest_url, config))
 
     def __repr__(self) -> str:
         return f"Api({self.rest_url!r})"
@@ -143,14 +158,19 @@ class Api:
             NotSentError: nothing reached the server.
             OutcomeUnknownError: cut off, or out of time, after sending may have begun.
         """
-        request = self._request(method, path, parts)
+        what = f"{method} {path}"
+        try:
+            request = self._request(method, path, parts)
+        except (httpx.InvalidURL, ValueError, TypeError) as exc:
+            return Answer(UNSENDABLE_STATUS, error=self._unsendable(what, exc))
         sending = False
         with trio.move_on_after(self.config.rest_try_seconds if within is None else within):
             async with self._lanes[parts.get("lane", Lane.BULK)]:
                 sending = True
-                return await self._exchange(request, f"{method} {path}", parts.get("raw", False))
+                response = await self._send(request, what)
+                return await self._read(response, what, parts)
         error = OutcomeUnknownError if sending else NotSentError
-        raise error(f"{self.rest_url} gave no answer to {method} {path} in time.")
+        raise error(f"{self.rest_url} gave no answer to {clip(what, WHAT_CHARS)} in time.")
 
     def _request(self, method: str, path: str, parts: RequestParts) -> httpx.Request:
         url = self.rest_url + path
@@ -168,31 +188,16 @@ class Api:
             method, _url(url), headers=headers, content=content, extensions=self._extensions
         )
 
-    async def _exchange(self, request: httpx.Request, what: str, raw: bool) -> Answer:
-        """Send *request* on a connection of its own and read the answer."""
-        connection = self._connections.take()
-        finished = False
-        try:
-            answer = await self._read(await self._send(connection, request, what), what, raw)
-            finished = True
-        finally:
-            if not finished:
-                with trio.move_on_after(CLOSE_SECONDS, shield=True):
-                    await connection.aclose()
-        await self._connections.put_back(connection)
-        return answer
+    def _unsendable(self, what: str, exc: Exception) -> ErrorBody:
+        """Say that a request cannot be written; it is as if the platform had refused it."""
+        return ErrorBody(UNSENDABLE, f"{clip(what, WHAT_CHARS)} cannot be sent: {self._said(exc)}")
 
-    async def _send(
-        self, connection: httpx.AsyncBaseTransport, request: httpx.Request, what: str
-    ) -> httpx.Response:
+    async def _send(self, request: httpx.Request, what: str) -> httpx.Response:
         """Send *request*; map the library's errors to ours."""
         try:
-            return await connection.handle_async_request(request)
+            return await self._transport.handle_async_request(request)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as exc:
-            said = self._said(exc)
-            if "WRONG_VERSION_NUMBER" in said:
-                said += " (no TLS there, so no Band platform answers; is it http://?)"
-            raise NotSentError(f"{self.rest_url} cannot be reached: {said}.") from None
+            raise NotSentError(f"{self.rest_url} cannot be reached: {self._said(exc)}.") from None
         except httpx.PoolTimeout:
             raise NotSentError(f"{self.rest_url}: no free connection for {what}.") from None
         except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as exc:
@@ -202,37 +207,35 @@ class Api:
                 f"{self.rest_url} was cut off during {what}: {self._said(exc)}."
             ) from None
 
-    async def _read(self, response: httpx.Response, what: str, raw: bool) -> Answer:
-        status = response.status_code
+    async def _read(self, response: httpx.Response, what: str, parts: RequestParts) -> Answer:
+        status, raw = response.status_code, parts.get("raw", False)
         try:
-            content = await _body(response)
-        except httpx.DecodingError:
-            content, raw = b"?", False  # odd, like a body that is no JSON; the status still counts
+            content, flaw = await _body(response, parts.get("max_bytes", JSON_BYTES))
         except _CUT_OFF as exc:
             raise OutcomeUnknownError(
                 f"{self.rest_url} was cut off answering {what}: {self._said(exc)}."
             ) from None
-        if raw and status < 300:
-            return Answer(status, content)
+        if raw and status < 300 and not flaw:
+            return Answer(status, bytes(content))
         body = None
-        if content:
+        if content and not flaw:
             try:
                 body = codec.loads(content)
-            except RemoteProtocolError:
-                _repeated.warning("odd body in the answer %d to %s", status, what)
+            except RemoteProtocolError as exc:
+                flaw = str(exc)
+        if flaw:
+            flaw = f"the answer {status} to {clip(what, WHAT_CHARS)} cannot be used: {flaw}"
+            _repeated.warning("%s", flaw)
         if status < 300:
-            return Answer(status, body)
+            return Answer(status, body, flaw=flaw)
         error = ErrorBody.read(body).cleaned(self.secrets)
-        return Answer(status, body, read_retry_after(response.headers.get, body), error)
+        told = read_retry_after(response.headers.get, body)
+        return Answer(status, body, told, flaw, error)
 
     def _said(self, exc: BaseException) -> str:
         """Return what a library says, fit for our errors: short, clean, without the key."""
-        text = (str(exc) or _tls_problem(exc)).rstrip(".") or type(exc).__name__
+        text = str(exc).rstrip(".") or type(exc).__name__
         return clean_text(text, WORDS_CHARS, self.secrets)
-
-    async def aclose(self) -> None:
-        """Close the connections; a transport of the application stays open, it may serve again."""
-        await self._connections.aclose()
 
     # ----------------------------------------------------------------- several tries
 
@@ -316,65 +319,48 @@ async def open_api(
     endpoints: Endpoints, credentials: Credentials, config: AgentConfig
 ) -> AsyncGenerator[Api]:
     """Open the REST side; its connections are closed when the block ends."""
-    api = Api(endpoints.rest_url, credentials.api_key, config)
+    ours = None
+    if config.rest_transport is None:
+        if endpoints.rest_url.startswith("https:"):
+            tls_context(config.verify)  # what is wrong with it is wrong before anything is sent
+        way = partial(dial, endpoints.rest_url, endpoints.rest_proxy, config.verify)
+        ours = Transport(way, config.rest_try_seconds * CONNECT_SHARE)
+    transport = config.rest_transport or ours
+    assert transport is not None  # one of the two
     try:
-        yield api
+        yield Api(endpoints.rest_url, credentials.api_key, config, transport)
     finally:
-        with trio.move_on_after(CLOSE_SECONDS, shield=True):
-            await api.aclose()
+        if ours is not None:  # one of the application may serve again
+            with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                await ours.aclose()
 
 
-async def _body(response: httpx.Response) -> bytes:
-    """Read the whole body and give the connection back to the pool, whatever happens.
-
-    Not by `aread`, which leaves generators behind when the body cannot be unpacked.
-    """
+async def _body(response: httpx.Response, limit: int) -> tuple[bytearray, str]:
+    """Read the body up to *limit* bytes, and why it is of no use; let the connection go,
+    whatever happens."""
     stream = cast("httpx.AsyncByteStream", response.stream)
-    parts = []
+    headers = response.headers
+    content = bytearray()
+    coding = headers.get("content-encoding", "identity").strip().lower()
+    announced = headers.get("content-length", "")
+    flaw = ""
+    if coding not in ("", "identity"):
+        flaw = f"a content coding that was not asked for ({one_line(coding)[:20]})"
+    elif announced.isdecimal() and len(announced) < 20 and int(announced) > limit:
+        flaw = f"{announced} bytes where {limit} are the limit"
     try:
-        async for part in stream:
-            parts.append(part)
+        if not flaw:
+            async for part in stream:
+                content += part
+                if len(content) > limit:
+                    flaw = f"it is longer than {limit} bytes"
+                    break
     finally:
         with trio.move_on_after(CLOSE_SECONDS, shield=True):
             await stream.aclose()
-    content = b"".join(parts)
-    packing = response.headers.get("content-encoding")
-    if not packing:
-        return content
-    return httpx.Response(200, headers={"content-encoding": packing}, content=content).content
+    return content, flaw
 
 
 @lru_cache(maxsize=1024)  # the reads of a room repeat their few URLs, and parsing one is slow
 def _url(text: str) -> httpx.URL:
     return httpx.URL(text)
-
-
-class _Lent(httpx.AsyncBaseTransport):
-    """A transport of the application, which is not ours to close."""
-
-    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
-        self._transport = transport
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return await self._transport.handle_async_request(request)
-
-
-def _opener(rest_url: str, config: AgentConfig) -> Callable[[], httpx.AsyncBaseTransport]:
-    """Return what makes connections: transports of one connection each.
-
-    A transport instead of a client halves the cost of a request, and nothing logs whole URLs.
-    The price: the proxy of the environment is looked up here, once, for the one origin.
-    """
-    if config.rest_transport is not None:
-        lent = _Lent(config.rest_transport)
-        return lambda: lent
-    parts = urlsplit(rest_url)
-    host = parts.hostname or ""
-    proxies = getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if is_loopback(host) or proxy_bypass(host):
-        proxy = None
-    # Redirects are not followed: a plain URL needs no certificates, which load slowly.
-    tls = httpx.create_ssl_context(verify=parts.scheme == "https")
-    one = httpx.Limits(max_connections=1, max_keepalive_connections=1)
-    return lambda: httpx.AsyncHTTPTransport(verify=tls, limits=one, proxy=proxy)

@@ -38,7 +38,7 @@ class BandLink:
         self._state = LinkState(close_by)
         self._supervisor = Supervisor(
             credentials,
-            endpoints.ws_url,
+            endpoints,
             config,
             rest,
             tracer,

@@ -5,7 +5,8 @@
 * The opening handshake has our deadline: the library waits for ever for a silent peer.
 * Whatever the library's reader dies of becomes `SocketClosed` here; no error and no group of the
   library gets out.
-* Limits: 16 unread messages, then the peer waits; 4 MiB per message, more closes with 1009.
+* Limits: 16 unread messages, then the peer waits; 4 MiB and 1024 fragments per message, more ends
+  the connection; 64 KiB for the answer to the upgrade, a refusal included.
 
 Only one task may send. A send that was cancelled leaves half a frame on the wire, so nothing may
 be sent after it: leave the block.
@@ -14,10 +15,8 @@ be sent after it: leave the block.
 from __future__ import annotations
 
 import math
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
 from typing import Any, Final, Never, cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -27,11 +26,14 @@ import trio_websocket  # noqa: TID251 - this is the one door to trio_websocket
 from wsproto.utilities import LocalProtocolError
 
 from band_trio.config import OpenStream
+from band_trio.errors import BandError
+from band_trio.link.dialler import PORTS, DialError
 from band_trio.link.retry_after import read_retry_after
 from band_trio.nurseries import hide_nursery
 from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import ErrorBody
+from band_trio.protocol.websocket import FrameCounter
 
 QUEUE_MESSAGES: Final = 16
 """Unread messages; then the library stops reading and the peer waits."""
@@ -39,9 +41,11 @@ MESSAGE_BYTES: Final = 4 * 2**20
 """Largest message; the platform keeps its own below 1 MiB (platform docs, Limits)."""
 BUFFER_BYTES: Final = 64 * 2**10
 HEAD_BYTES: Final = 64 * 2**10
-"""How much of a refused upgrade is kept to find out why."""
+"""How much of the answer to the upgrade is read; of a refusal it is kept to find out why."""
 TOO_BIG: Final = 1009
 NORMAL: Final = 1000
+
+_NO_BYTES: Final = memoryview(b"")
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -119,6 +123,8 @@ class Socket:
 
     def _raise_closed(self, exc: Exception) -> Never:
         reason = exc.reason if isinstance(exc, trio_websocket.ConnectionClosed) else None
+        if self._stream.broken:
+            raise SocketClosed(None, f"the peer broke the rules: {self._stream.broken}") from None
         if reason is None:
             died = self._reader.failure
             raise SocketClosed(None, f"the connection failed: {died or exc!r}") from None
@@ -139,7 +145,7 @@ async def open_socket(
     resource: str,
     headers: Headers,
     *,
-    open_stream: OpenStream | None,
+    open_stream: OpenStream,
     connect_seconds: float,
 ) -> AsyncGenerator[Socket]:
     """Connect to the host of *url*, ask for *resource* (path and query), upgrade.
@@ -152,7 +158,7 @@ async def open_socket(
         Whatever the block raises, as itself.
     """
     deadline = trio.current_time() + connect_seconds
-    stream = _WatchedStream(await _connect(open_stream or open_byte_stream, url, deadline))
+    stream = _WatchedStream(await _connect(open_stream, url, deadline))
     try:
         with hide_nursery("open_socket"):
             async with trio.open_nursery() as nursery:
@@ -169,6 +175,10 @@ async def _connect(open_stream: OpenStream, url: str, deadline: float) -> trio.a
     with trio.move_on_at(deadline):
         try:
             return await open_stream(url)
+        except DialError as exc:
+            raise ConnectFailed(f"no connection: {exc}") from None
+        except BandError:
+            raise
         except Exception as exc:
             raise ConnectFailed(f"no connection: {_describe(exc)}") from exc
     raise ConnectFailed("no connection in time")
@@ -197,10 +207,8 @@ async def _shake_hands(
             receive_buffer_size=BUFFER_BYTES,
         )
     if connection is None:
-        raise _why_no_handshake(reader.failure, bytes(stream.head), scope.deadline)
+        raise _why_no_handshake(reader.failure, bytes(stream.head or b""), scope.deadline)
     stream.ended = reader.ended = _nothing
-    stream.head_room = 0
-    stream.head.clear()
     return Socket(connection, stream, reader)
 
 
@@ -270,13 +278,19 @@ class _Reader:
 
 @attrs.define(eq=False)
 class _WatchedStream(trio.abc.Stream):
-    """A byte stream that tells when its peer is quiet or gone, and keeps the first bytes."""
+    """A byte stream that tells when its peer is quiet or gone, keeps the first bytes, and hands on
+    a few frames at a time."""
 
     inner: trio.abc.Stream
     ended: Callable[[], None] = _nothing
     reading_since: float = math.inf
-    head: bytearray = attrs.field(factory=bytearray)
-    head_room: int = HEAD_BYTES
+    head: bytearray | None = attrs.field(factory=bytearray)
+    """What came in the handshake; None after it."""
+    broken: str = ""
+    """How the peer broke the rules, once it has."""
+    _frames: FrameCounter = attrs.field(factory=FrameCounter)
+    _left: memoryview = _NO_BYTES
+    """What was read, and is for later steps."""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self.inner.send_all(data)
@@ -285,64 +299,60 @@ class _WatchedStream(trio.abc.Stream):
         await self.inner.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        if self._left:
+            await trio.lowlevel.checkpoint()  # between two steps, so that others get their turn
+        else:
+            data = await self._receive(max_bytes)
+            if not data:
+                self.ended()
+                return data
+            greeting = self._greet(data) if self.head is not None else 0
+            self._left = memoryview(data)[greeting:]
+            if greeting:
+                return data[:greeting]
+        try:
+            end = self._frames.take(self._left)
+        except RemoteProtocolError as exc:
+            self.broken = str(exc)
+            raise trio.BrokenResourceError(self.broken) from None
+        step, self._left = bytes(self._left[:end]), self._left[end:]
+        return step
+
+    async def _receive(self, max_bytes: int | None) -> bytes | bytearray:
         self.reading_since = trio.current_time()
         try:
-            data = await self.inner.receive_some(max_bytes)
+            return await self.inner.receive_some(max_bytes)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.ended()
             raise
         finally:
             self.reading_since = math.inf
-        if not data:
+
+    def _greet(self, data: bytes | bytearray) -> int:
+        """Return how many bytes of *data* belong to the answer to the upgrade."""
+        assert self.head is not None  # asked for in the handshake only
+        self.head += data
+        end = self.head.find(b"\r\n\r\n") + 4
+        if end >= 4 and self.head.startswith(b"HTTP/1.1 101"):
+            behind = len(self.head) - end
+            self.head = None
+            return len(data) - behind
+        if len(self.head) > HEAD_BYTES:
             self.ended()
-        elif self.head_room:
-            self.head += data[: self.head_room]
-            self.head_room = HEAD_BYTES - len(self.head)
-        return data
+        return len(data)
 
     async def aclose(self) -> None:
         self.ended()
         await self.inner.aclose()
 
 
-# --------------------------------------------------------------------------- the byte stream
-
-
-async def open_byte_stream(url: str) -> trio.abc.Stream:
-    """Connect to the host of a `ws://` or `wss://` URL: TCP to the first address that answers,
-    and TLS with the system's certificates for `wss`.
-
-    Raises:
-        OSError: no address answered.
-        trio.BrokenResourceError: TLS failed; the cause says why.
-    """
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    secure = parts.scheme == "wss"
-    tcp = await trio.open_tcp_stream(host, parts.port or (443 if secure else 80))
-    if not secure:
-        return tcp
-    stream = trio.SSLStream(tcp, _tls(), server_hostname=host, https_compatible=True)
-    try:
-        await stream.do_handshake()
-    except BaseException:
-        await trio.aclose_forcefully(stream)
-        raise
-    return stream
-
-
-@cache  # loading the certificates takes tens of milliseconds
-def _tls() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+# --------------------------------------------------------------------------- small helpers
 
 
 def _host(parts: SplitResult) -> str:
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
-    default = 443 if parts.scheme == "wss" else 80
-    return host if parts.port in (None, default) else f"{host}:{parts.port}"
+    return host if parts.port in (None, PORTS[parts.scheme]) else f"{host}:{parts.port}"
 
 
 def _describe(exc: BaseException) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Never
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -17,8 +18,10 @@ import trio
 from band_trio.backoff import full_jitter
 from band_trio.config import AgentConfig, ConflictPolicy
 from band_trio.credentials import Credentials
+from band_trio.endpoints import Endpoints
 from band_trio.errors import AgentAlreadyRunningError, BandConnectionError, BandError
 from band_trio.hygiene import clean_text
+from band_trio.link.dialler import dial
 from band_trio.link.epoch import Epoch
 from band_trio.link.rest import RestClient
 from band_trio.link.socket import ConnectFailed, Headers, UpgradeRefused, open_socket
@@ -42,7 +45,7 @@ class Supervisor:
     def __init__(
         self,
         credentials: Credentials,
-        ws_url: str,
+        endpoints: Endpoints,
         config: AgentConfig,
         rest: RestClient,
         tracer: Tracer,
@@ -50,8 +53,11 @@ class Supervisor:
         state: LinkState,
     ) -> None:
         self._credentials = credentials
-        self._url = ws_url
-        self._where = without_query(ws_url)
+        self._url = endpoints.ws_url
+        self._where = without_query(endpoints.ws_url)
+        self._open_stream = config.open_stream or partial(
+            dial, proxy=endpoints.ws_proxy, verify=config.verify
+        )
         self._config = config
         self._rest = rest
         self._tracer = tracer
@@ -107,7 +113,7 @@ class Supervisor:
                 self._url,
                 self._resource(),
                 self._headers(),
-                open_stream=self._config.open_stream,
+                open_stream=self._open_stream,
                 connect_seconds=self._config.connect_seconds,
             ) as socket:
                 began = trio.current_time()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,7 +19,6 @@ from band_trio.credentials import Credentials
 from band_trio.endpoints import Endpoints
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
 from band_trio.link.api import Answer, Api, Lane, open_api
-from band_trio.link.connections import IDLE_SECONDS, Connections
 from band_trio.link.tries import NotSentError
 
 URL = "http://127.0.0.1:9"
@@ -57,6 +58,26 @@ class Transport(httpx.AsyncBaseTransport):
 
     def times(self) -> list[float]:
         return [at for at, _ in self.seen]
+
+
+class Endless(httpx.AsyncByteStream):
+    """A body that never ends, and counts what was read of it."""
+
+    def __init__(self, part: bytes) -> None:
+        self.part = part
+        self.read = 0
+        self.closed = False
+
+    def __aiter__(self) -> Endless:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await trio.lowlevel.checkpoint()
+        self.read += len(self.part)
+        return self.part
+
+    async def aclose(self) -> None:
+        self.closed = True
 
 
 @asynccontextmanager
@@ -107,16 +128,52 @@ async def test_an_odd_body_does_not_change_the_status(
 ) -> None:
     async with api_over(httpx.Response(201, content=content)) as (api, _):
         answer = await api.once("POST", "/p")
-        assert answer == Answer(201)
+        assert (answer.status, answer.body) == (201, None)
         assert (answer.data, answer.error.code) == (None, None)
-        assert "odd body" in caplog.text
+        assert answer.flaw.startswith("the answer 201 to POST /p cannot be used: not JSON")
+        assert answer.flaw in caplog.text
 
 
-async def test_a_body_that_cannot_be_unpacked_is_odd_too() -> None:
-    stream = httpx.ByteStream(b"not gzip")
-    response = httpx.Response(201, headers={"content-encoding": "gzip"}, stream=stream)
+@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "br", "\x1b[31mred"])
+async def test_g86_c68_no_coding_is_undone_that_was_not_asked_for(coding: str) -> None:
+    stream = httpx.ByteStream(gzip.compress(b'{"data": 1}'))
+    response = httpx.Response(201, headers={"content-encoding": coding}, stream=stream)
+    async with api_over(response) as (api, transport):
+        answer = await api.once("POST", "/p")
+    assert transport.seen[0][1].headers["accept-encoding"] == "identity"
+    assert (answer.status, answer.body) == (201, None)
+    assert "content coding that was not asked for" in answer.flaw
+    assert answer.flaw.isprintable()
+
+
+@pytest.mark.parametrize("announced", [True, False])
+@pytest.mark.parametrize("status", [200, 429])
+async def test_g86_c68_a_body_is_read_up_to_its_limit(status: int, announced: bool) -> None:
+    stream = Endless(b" " * 2**16)
+    headers = {"content-length": str(2**31)} if announced else {}
+    response = httpx.Response(status, headers={**headers, "retry-after": "7"}, stream=stream)
     async with api_over(response) as (api, _):
-        assert await api.once("POST", "/p") == Answer(201)
+        answer = await api.once("GET", "/p?q", max_bytes=2**20)
+    assert (answer.status, answer.body) == (status, None)
+    assert answer.retry_after == (7.0 if status == 429 else None)
+    assert re.search(rf"to GET /p\?q cannot be used: .*\b{2**20}\b", answer.flaw)
+    assert stream.read <= (0 if announced else 2**20 + 2**16)
+    assert stream.closed
+
+
+@pytest.mark.parametrize("path", ["/" + "x" * 70_000, "/a\x00b", "/\ud800", "/a\nb"])
+async def test_g87_c69_a_request_that_cannot_be_built_is_refused_like_by_the_platform(
+    path: str,
+) -> None:
+    async with api_over(200) as (api, transport):
+        answer = await api.once("GET", path)
+        assert (answer.status, answer.error.code) == (400, "unsendable_request")
+        assert len(str(answer.error.message)) < 600
+        with pytest.raises(BandApiError, match="unsendable_request"):
+            await api.repeat("GET", path)
+        with pytest.raises(BandApiError, match="unsendable_request"):
+            await api.post("POST", "/p", json={"n": object()})
+    assert transport.seen == []
 
 
 @pytest.mark.parametrize(
@@ -231,53 +288,6 @@ async def test_a_transport_of_the_application_is_not_closed() -> None:
     async with api_over(200) as (api, transport):
         await api.once("GET", "/p")
     assert not transport.closed
-
-
-async def test_only_a_connection_whose_request_ended_well_is_used_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    opened: list[Transport] = []
-    async with api_over(200) as (api, _):
-        script = [200, 200, httpx.ReadError("cut"), 9.0, 200]
-
-        def connect() -> Transport:
-            opened.append(Transport(*script))
-            return opened[-1]
-
-        api._connections = Connections(connect)
-        await api.once("POST", "/p")
-        await api.once("POST", "/p")
-        assert len(opened) == 1
-
-        with pytest.raises(OutcomeUnknownError):
-            await api.once("POST", "/p")
-        assert opened[0].closed
-
-        script[:] = [9.0]
-        with pytest.raises(OutcomeUnknownError):
-            await api.once("POST", "/p", within=1)
-        assert opened[1].closed
-
-        script[:] = [200]
-        await api.once("POST", "/p")
-        assert len(opened) == 3
-        assert not opened[2].closed
-    assert opened[2].closed
-
-
-async def test_connections_that_nobody_needs_are_closed(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    connections = Connections(lambda: Transport(200))
-    old, young = connections.take(), connections.take()
-    await connections.put_back(old)
-    await trio.sleep(IDLE_SECONDS / 2)
-    await connections.put_back(young)
-    assert connections.take() is young  # the warmest one
-    await trio.sleep(IDLE_SECONDS)
-    assert not old.closed
-    await connections.put_back(young)
-    assert (old.closed, young.closed) == (True, False)
 
 
 # --------------------------------------------------------------------------- repeatable calls
