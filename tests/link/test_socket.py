@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from band_trio.link.socket import (
     open_socket,
 )
 from band_trio.nurseries import hide_nursery
+from tests.support.gaps import Gaps
 
 direct = partial(dial, proxy=None, verify=True)
 
@@ -251,3 +252,72 @@ async def _cancel_after(scope: trio.CancelScope, steps: int) -> None:
     for _ in range(steps):
         await trio.lowlevel.checkpoint()
     scope.cancel()
+
+
+# --------------------------------------------------------------------------- floods
+
+
+def _frame(first: int, payload: bytes = b"") -> bytes:
+    return bytes([first, len(payload)]) + payload
+
+
+FLOODS = {
+    "one-byte fragments": _frame(0x01, b"x") + _frame(0x00, b"x") * 1_200_000,
+    "empty fragments": _frame(0x01) + _frame(0x00) * 1_000_000,
+}
+
+
+def flooding(flood: bytes) -> Handler:
+    async def handle(stream: trio.SocketStream) -> None:
+        async with trio.open_nursery() as nursery:
+            request = await trio_websocket.wrap_server_stream(nursery, stream)
+            await request.accept()
+            with suppress(trio.BrokenResourceError):
+                await stream.send_all(flood)
+                await trio.sleep_forever()
+            nursery.cancel_scope.cancel()
+        await trio.aclose_forcefully(stream)
+
+    return handle
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+async def test_g86_c68_a_message_in_fragments_without_end_ends_the_socket(kind: str) -> None:
+    gaps = Gaps()
+    async with tcp_server(flooding(FLOODS[kind])) as url, trio.open_nursery() as nursery:
+        nursery.start_soon(gaps.watch)
+        with trio.fail_after(5), pytest.raises(SocketClosed, match="1024 fragments") as caught:
+            async with open_socket(url, "/s", [], open_stream=direct, connect_seconds=2) as socket:
+                await socket.receive()
+        nursery.cancel_scope.cancel()
+    assert caught.value.code is None
+    assert gaps.longest < 0.1
+
+
+async def test_g86_control_frames_without_end_leave_the_others_their_turn() -> None:
+    gaps = Gaps()
+    pongs = _frame(0x8A) * 60_000 + _frame(0x81, b"done")
+    async with tcp_server(flooding(pongs)) as url, trio.open_nursery() as nursery:
+        nursery.start_soon(gaps.watch)
+        with trio.fail_after(30):
+            async with open_socket(url, "/s", [], open_stream=direct, connect_seconds=2) as socket:
+                assert await socket.receive() == "done"
+        nursery.cancel_scope.cancel()
+    assert gaps.longest < 0.1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\n" + b"10000\r\n" + b"x" * 2**20,
+        b"HTTP/1.1 403 No\r\nContent-Length: 99999999\r\n\r\n" + b"x" * 2**20,
+        b"HTTP/1.1 101 Go\r\nX: " + b"x" * 2**20,
+    ],
+    ids=["chunked", "announced", "a head"],
+)
+async def test_g86_the_answer_to_the_upgrade_is_read_up_to_its_limit(answer: bytes) -> None:
+    async with tcp_server(raw_handler(answer, 10)) as url:
+        began = trio.current_time()
+        with pytest.raises((UpgradeRefused, ConnectFailed)):
+            await connect(url)
+    assert trio.current_time() - began < 2
