@@ -43,7 +43,7 @@ class OddTransport(httpx.AsyncBaseTransport):
     """Rewrites the platform's answers; cursors and numbers of pages are its own business."""
 
     inner: httpx.AsyncBaseTransport
-    rewrites: dict[str, Rewrite]
+    rewrites: Mapping[str, Rewrite]
     """By the end of the path; each gets the first page."""
     asked: Counter[str] = attrs.field(factory=Counter)
 
