@@ -9,6 +9,7 @@ import attrs
 import yaml
 
 from band_trio.errors import BandConfigError
+from band_trio.ids import ID
 
 CONFIG_FILE: Final = "agent_config.yaml"
 
@@ -35,6 +36,10 @@ class Credentials:
         if problems:
             # No colon behind "credentials": what follows one would be masked as a value.
             raise BandConfigError("Unusable credentials, " + "; ".join(problems) + ".")
+        if not ID.accepts(self.agent_id):
+            raise BandConfigError(
+                f"Unusable credentials, agent_id must be {ID}: the id of the agent on the platform."
+            )
         if not all(32 < ord(char) < 127 for char in self.api_key):
             raise BandConfigError(
                 "Unusable credentials, api_key must be printable ASCII without spaces."

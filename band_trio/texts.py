@@ -194,7 +194,11 @@ NO_SUCH_FILE: Final = (
     "There is no such file in this room, or file transfer is not available here. "
     "band_list_room_files tells which files there are."
 )
-BAD_FILENAME: Final = "A file name consists of printable ASCII characters only."
+FILE_NOT_MET: Final = (
+    "The file was not found, but the room's messages could not be read to their end. Try it again "
+    "later in this turn, or go on without it."
+)
+BAD_FILENAME: Final = "A file name consists of 1 to 255 printable ASCII characters."
 UPLOAD_UNKNOWN: Final = (
     "The platform did not confirm the upload, so nothing was posted. You may try it again: the "
     "same content is stored only once."

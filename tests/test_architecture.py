@@ -29,6 +29,7 @@ LAYERS: Final[list[set[str]]] = [
         "errors",
         "extras",
         "hygiene",
+        "ids",
         "backoff",
         "bell",
         "leaves",

@@ -12,6 +12,7 @@ from band_trio.link.api import Answer, Lane
 from band_trio.link.attachments import AttachmentCache
 from band_trio.link.routes import (
     message_path,
+    query,
     read_head,
     read_object,
     read_page,
@@ -97,10 +98,10 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
 
         With *one_try* it fails as `try_me` does, for a caller that has a patience of its own.
         """
-        query = {"page": page, "page_size": PAGE}
+        params = query(page=page, page_size=PAGE)
         if one_try:
-            return read_page(await self._read_once(f"{API}/chats", query), ChatRoom)
-        return read_page(await self.api.repeat("GET", f"{API}/chats", params=query), ChatRoom)
+            return read_page(await self._read_once(f"{API}/chats", params), ChatRoom)
+        return read_page(await self.api.repeat("GET", f"{API}/chats", params=params), ChatRoom)
 
     async def create_chat(self, task_id: str | None = None) -> ChatRoom | None:
         """Create a room owned by the agent; None when the answer does not say which.
@@ -119,7 +120,7 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         answer = await self.api.repeat(
             "GET",
             f"{API}/peers",
-            params={"not_in_chat": not_in_chat, "page": page, "page_size": page_size},
+            params=query(not_in_chat=not_in_chat, page=page, page_size=page_size),
         )
         return read_page(answer, Peer)
 
@@ -137,8 +138,8 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         self, room_id: str, cursor: str | None = None, limit: int = PAGE
     ) -> Page[ChatMessage]:
         """Return one page of what is not processed yet, oldest first. One try, as `get_next`."""
-        query = {"sort_order": "asc", "limit": limit, "cursor": cursor}
-        answer = await self._read_once(f"{room_path(room_id)}/messages", query)
+        params = query(sort_order="asc", limit=limit, cursor=cursor)
+        answer = await self._read_once(f"{room_path(room_id)}/messages", params)
         return read_page(answer, ChatMessage)
 
     async def get_context(
@@ -146,7 +147,7 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
     ) -> Page[ChatMessage]:
         """Return one page of the room as the agent may see it, oldest first."""
         answer = await self.api.repeat(
-            "GET", f"{room_path(room_id)}/context", params={"limit": limit, "cursor": cursor}
+            "GET", f"{room_path(room_id)}/context", params=query(limit=limit, cursor=cursor)
         )
         return read_page(answer, ChatMessage)
 

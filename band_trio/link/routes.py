@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 import attrs
 
-from band_trio.errors import BandApiError
+from band_trio.errors import BandApiError, InvalidToolArgumentsError
 from band_trio.hygiene import without_surrogates_deep
+from band_trio.ids import CURSOR_CHARS, ID
 from band_trio.link.api import Answer, Api
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
@@ -54,8 +55,31 @@ def message_path(room_id: str, message_id: str) -> str:
 
 
 def segment(name: str) -> str:
-    """Return an id as one segment of a path: ids are opaque text."""
+    """Return an id as one segment of a path: ids are opaque text.
+
+    The platform's were checked when they came in; others come from models and applications.
+
+    Raises:
+        InvalidToolArgumentsError: it cannot be an id.
+    """
+    if not ID.accepts(name):
+        raise InvalidToolArgumentsError(f"An id consists of {ID}. Nothing was requested.")
     return quote(name, safe="") if name not in (".", "..") else name.replace(".", "%2E")
+
+
+def query(**values: Any) -> dict[str, Any]:
+    """Return the parameters of a query, without what is None.
+
+    Raises:
+        InvalidToolArgumentsError: a URL cannot hold that much.
+    """
+    size = sum(len(value) for value in values.values() if isinstance(value, str))
+    if size > CURSOR_CHARS:
+        raise InvalidToolArgumentsError(
+            f"A cursor or search text is too long: {size:,} characters, at most {CURSOR_CHARS:,} "
+            "are possible. Nothing was requested."
+        )
+    return given(**values)
 
 
 def given(**values: Any) -> dict[str, Any]:

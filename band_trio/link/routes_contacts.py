@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from band_trio.link.routes import Routes, given, read_page, read_written, unreadable
+from band_trio.link.routes import Routes, given, query, read_page, read_written, unreadable
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.holdings import Contact, ContactRequests, ContactStatus
 from band_trio.protocol.rest import API, Page
@@ -44,7 +44,7 @@ class ContactRoutes(Routes):
         self, page: int = 1, page_size: int = 50, sent_status: str = "pending"
     ) -> ContactRequests:
         """Return one page of requests in each direction; *sent_status* filters the sent ones."""
-        params = {"page": page, "page_size": page_size, "sent_status": sent_status}
+        params = query(page=page, page_size=page_size, sent_status=sent_status)
         answer = await self.api.repeat("GET", f"{_CONTACTS}/requests", params=params)
         try:
             return ContactRequests.read(answer.body)

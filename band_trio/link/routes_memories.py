@@ -6,7 +6,15 @@ from typing import Any, Final
 
 import attrs
 
-from band_trio.link.routes import Routes, given, read_object, read_page, read_written, segment
+from band_trio.link.routes import (
+    Routes,
+    given,
+    query,
+    read_object,
+    read_page,
+    read_written,
+    segment,
+)
 from band_trio.protocol.holdings import Memory
 from band_trio.protocol.rest import API, Page
 
@@ -23,7 +31,7 @@ class MemoryRoutes(Routes):
         Filters: `subject_id`, `scope`, `system`, `type`, `segment`, `content_query`, `status`;
         None leaves one out.
         """
-        params = {**filters, "limit": limit}
+        params = query(**filters, limit=limit)
         return read_page(await self.api.repeat("GET", _MEMORIES, params=params), Memory)
 
     async def store_memory(self, **memory: Any) -> Memory | None:

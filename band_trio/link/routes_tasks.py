@@ -7,6 +7,7 @@ import attrs
 from band_trio.link.routes import (
     Routes,
     given,
+    query,
     read_object,
     read_page,
     read_written,
@@ -29,7 +30,7 @@ class TaskRoutes(Routes):
         limit: int | None = None,
     ) -> Page[Task]:
         """Return one page of tasks by number; without *state* the active ones."""
-        params = {"state": state, "cursor": cursor, "limit": limit}
+        params = query(state=state, cursor=cursor, limit=limit)
         return read_page(
             await self.api.repeat("GET", f"{room_path(room_id)}/tasks", params=params), Task
         )
@@ -44,7 +45,7 @@ class TaskRoutes(Routes):
 
     async def get_task(self, room_id: str, task: str, include: str | None = None) -> Task:
         """Return a task by id or number, with its history if *include* is `history`."""
-        answer = await self.api.repeat("GET", _task(room_id, task), params={"include": include})
+        answer = await self.api.repeat("GET", _task(room_id, task), params=query(include=include))
         return read_object(answer, Task)
 
     async def update_task(self, room_id: str, task: str, /, **changes: str | None) -> Task | None:
@@ -56,14 +57,14 @@ class TaskRoutes(Routes):
         self, room_id: str, task: str, cursor: str | None = None, limit: int | None = None
     ) -> Page[TaskEvent]:
         """Return one page of what happened to a task, oldest first."""
-        params = {"cursor": cursor, "limit": limit}
+        params = query(cursor=cursor, limit=limit)
         path = f"{_task(room_id, task)}/history"
         return read_page(await self.api.repeat("GET", path, params=params), TaskEvent)
 
     async def get_board(self, room_id: str, include: str | None = None) -> Board:
         """Return the goal of a room, with its history if *include* is `history`."""
         path = f"{room_path(room_id)}/board"
-        return read_object(await self.api.repeat("GET", path, params={"include": include}), Board)
+        return read_object(await self.api.repeat("GET", path, params=query(include=include)), Board)
 
     async def set_board(self, room_id: str, /, **goal: str | None) -> Board | None:
         """Change the goal of a room; None leaves a field as it is. May be repeated."""

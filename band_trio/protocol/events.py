@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from band_trio.ids import Id, Reference
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import ChatMessage
 from band_trio.protocol.structure import structure
@@ -63,11 +64,11 @@ class AgentControl:
 
     mode: Mode
     scope: Literal["agent", "room"]
-    agent_id: str
-    correlation_id: str
+    agent_id: Reference
+    correlation_id: Id
     """One per user action; copies carry the same."""
     execution_id: str | None = None
-    room_id: str | None = None
+    room_id: Id | None = None
     """Set: that room only. Null with scope `agent`: all rooms. Null with scope `room`: nothing."""
     type: str = "agent.control"
     reason: str | None = None
@@ -77,7 +78,7 @@ class AgentControl:
 class RoomAdded:
     """The agent is in a room now, by being added or by creating it."""
 
-    id: str
+    id: Id
     title: str | None = None
     task_id: str | None = None
     inserted_at: str | None = None
@@ -88,7 +89,7 @@ class RoomAdded:
 class RoomRemoved:
     """The agent is no longer in a room."""
 
-    id: str
+    id: Id
     title: str | None = None
 
 
@@ -96,14 +97,14 @@ class RoomRemoved:
 class RoomDeleted:
     """A room is gone for everybody."""
 
-    id: str
+    id: Id
 
 
 @attrs.frozen
 class ParticipantAdded:
     """Somebody came into a room."""
 
-    id: str
+    id: Id
     name: str
     type: str
     """`User` or `Agent`."""
@@ -115,7 +116,7 @@ class ParticipantAdded:
 class ParticipantRemoved:
     """Somebody left a room."""
 
-    id: str
+    id: Id
     name: str = ""
     type: str = ""
 
@@ -159,6 +160,7 @@ def parse_event(topic: str, name: str, payload: dict[str, Any]) -> Event | None:
     if cls is None:
         return None
     event: Event = structure(payload, cls)
-    if getattr(event, "id", None) == "":
-        raise RemoteProtocolError(f"{name}: empty id")
+    if isinstance(event, AgentControl) and event.room_id != payload.get("room_id"):
+        # Dropped, as an odd optional field is, it would have meant all rooms.
+        raise RemoteProtocolError(f"{name}: the room_id cannot be read")
     return event

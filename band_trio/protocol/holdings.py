@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from band_trio.ids import Id
 from band_trio.protocol.rest import readable_rows
 from band_trio.protocol.structure import structure
 
@@ -21,7 +22,7 @@ JsonObject = dict[str, Any]
 class Contact:
     """Somebody that the agent knows beyond its rooms; *id* is that of the contact."""
 
-    id: str
+    id: Id
     handle: str | None = None
     name: str | None = None
     type: str | None = None
@@ -38,7 +39,7 @@ class Contact:
 class ContactRequest:
     """A request between two parties: `from_…` where it was received, `to_…` where it was sent."""
 
-    id: str
+    id: Id
     status: str | None = None
     message: str | None = None
     from_handle: str | None = None
@@ -89,7 +90,7 @@ class _RequestLists:
 class ContactStatus:
     """Answer to a change of a contact or a request."""
 
-    id: str | None = None
+    id: Id | None = None
     status: str | None = None
 
 
@@ -97,7 +98,7 @@ class ContactStatus:
 class Memory:
     """Something that was stored for later turns."""
 
-    id: str
+    id: Id
     content: str | None = None
     system: str | None = None
     type: str | None = None
@@ -116,7 +117,7 @@ class Memory:
 class Attachment:
     """A file that hangs on a message."""
 
-    id: str
+    id: Id
     name: str = ""
     content_type: str = ""
     bytes: int = 0
@@ -131,7 +132,7 @@ class Attachment:
 class Task:
     """A task on the board of a room."""
 
-    id: str
+    id: Id
     number: int | None = None
     """Counted per room, never reused."""
     chat_room_id: str | None = None

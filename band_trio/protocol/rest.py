@@ -15,9 +15,10 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 
 from band_trio.hygiene import clean_text, without_surrogates
+from band_trio.ids import Cursor, Id, Reference
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
-from band_trio.protocol.structure import structure
+from band_trio.protocol.structure import MOST_ITEMS, structure
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
@@ -42,7 +43,7 @@ T = TypeVar("T")
 class AgentMe:
     """Who the key belongs to."""
 
-    id: str
+    id: Id
     name: str
     handle: str | None = None
     owner_uuid: str | None = None
@@ -54,7 +55,7 @@ class AgentMe:
 class ChatRoom:
     """A room of the agent's listing."""
 
-    id: str
+    id: Id
     title: str | None = None
     task_id: str | None = None
     inserted_at: datetime | None = None
@@ -65,7 +66,7 @@ class ChatRoom:
 class Participant:
     """A member of a room."""
 
-    id: str
+    id: Id
     type: str
     """`User` or `Agent`."""
     name: str | None = None
@@ -82,7 +83,7 @@ class Participant:
 class Peer:
     """Somebody who could be added to a room."""
 
-    id: str
+    id: Id
     name: str
     type: str
     handle: str | None = None
@@ -100,13 +101,13 @@ class Peer:
 class ChatMessage:
     """A row of a room: a message, or an event such as a thought; pushed and listed alike."""
 
-    id: str
+    id: Id
     content: str
     message_type: str
-    sender_id: str
+    sender_id: Reference
     sender_type: str
     sender_name: str | None = None
-    chat_room_id: str | None = None
+    chat_room_id: Id | None = None
     inserted_at: datetime | None = None
     updated_at: datetime | None = None
     metadata: dict[str, Any] = attrs.field(factory=dict)
@@ -119,7 +120,7 @@ class ChatMessage:
             isinstance(entry, dict)
             and entry.get("id") == agent_id
             and entry.get("kind", "mention") in ("mention", None)
-            for entry in entries
+            for entry in islice(entries, MOST_ITEMS)
         )
 
     def delivery(self, agent_id: str) -> Delivery:
@@ -169,7 +170,7 @@ class MarkReceipt:
 class Recipient:
     """Somebody a message was addressed to."""
 
-    id: str
+    id: Id
     handle: str | None = None
     name: str | None = None
 
@@ -178,7 +179,7 @@ class Recipient:
 class MessageReceipt:
     """Answer to a message that was posted; *id* is None when the answer was odd."""
 
-    id: str | None = None
+    id: Id | None = None
     success: bool = True
     recipients: list[Recipient] = attrs.field(factory=list)
 
@@ -187,7 +188,7 @@ class MessageReceipt:
 class EventReceipt:
     """Answer to an event that was posted."""
 
-    id: str | None = None
+    id: Id | None = None
     success: bool = True
     message_type: str | None = None
 
@@ -252,11 +253,14 @@ class Page(Generic[T]):
 
     items: list[T]
     next_cursor: str | None = None
+    """Of the page behind this one; None where there is none, or none that can be asked for."""
     page: int = 1
     total_pages: int = 1
     total_count: int | None = None
     dropped: int = 0
     """Items that could not be read: what is not on the page may be one of them."""
+    cut: bool = False
+    """Whether there is more, behind a cursor that is missing or cannot be read."""
 
     @classmethod
     def read(cls, body: Any, kind: type[T]) -> Page[T]:
@@ -269,14 +273,16 @@ class Page(Generic[T]):
         envelope = structure(body, _Envelope)
         meta = structure(envelope.metadata, _PageMetadata)
         more = meta.has_more is not False
+        claimed = meta.has_more is True or bool(envelope.metadata.get("next_cursor"))
         items = readable_rows(envelope.data, kind)
         return cls(
             items,
-            (meta.next_cursor or None) if more else None,  # "" would be the first page again
+            meta.next_cursor if more else None,
             meta.page,
             meta.total_pages,
             meta.total_count,
             dropped=len(envelope.data) - len(items),
+            cut=more and claimed and meta.next_cursor is None,
         )
 
 
@@ -289,16 +295,18 @@ class _Envelope:
 @attrs.frozen
 class _PageMetadata:
     has_more: bool | None = None
-    next_cursor: str | None = None
+    next_cursor: Cursor | None = None
     page: int = 1
     total_pages: int = 1
     total_count: int | None = None
 
 
 def readable_rows(rows: Sequence[Any], kind: type[T]) -> list[T]:
-    """Return *rows* as *kind*; one that is invalid is dropped and logged."""
+    """Return *rows* as *kind*; one that is invalid, or one too many, is dropped and logged."""
     readable = []
-    for row in rows:
+    if len(rows) > MOST_ITEMS:
+        _repeated.warning("dropped rows of a list: it has %d, %d are read", len(rows), MOST_ITEMS)
+    for row in islice(rows, MOST_ITEMS):
         try:
             readable.append(structure(row, kind))
         except RemoteProtocolError as exc:

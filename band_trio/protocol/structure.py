@@ -2,24 +2,32 @@
 
 Exact: `5` is no string and `"5"` is no number. Lenient where it can be: unknown fields are
 ignored, and an optional field that is wrong or null is dropped and logged, never its object.
+Ids and cursors are checked here, where they enter (`band_trio.ids`), and lists inside an object
+are cut, so that no object takes long.
 """
 
 from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin
+from itertools import islice
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 
 import attrs
 import cattrs
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
+from band_trio.ids import Opaque
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 T = TypeVar("T")
+
+MOST_ITEMS: Final = 1000
+"""Items of a list that are looked at; the platform itself stays below a hundred. Reading so many
+keeps the program for some hundredths of a second."""
 
 
 def structure(raw: Any, cls: type[T]) -> T:
@@ -34,8 +42,14 @@ def structure(raw: Any, cls: type[T]) -> T:
         return _converter.structure(raw, cls)
     except cattrs.ClassValidationError as exc:
         # Names and types only: values of the peer have no place in our logs.
-        problems = "; ".join(cattrs.transform_error(exc))
+        problems = "; ".join(cattrs.transform_error(exc, format_exception=_describe))
         raise RemoteProtocolError(f"{cls.__name__}: {problems}") from None
+
+
+def _describe(exc: BaseException, kind: type | None) -> str:
+    if _is_opaque(kind) and isinstance(exc, TypeError):
+        return str(exc)
+    return cattrs.v.format_exception(exc, kind)
 
 
 def unstructure(value: attrs.AttrsInstance) -> dict[str, Any]:
@@ -82,6 +96,20 @@ def _choice(value: Any, kind: Any) -> Any:
     return value
 
 
+def _is_opaque(kind: Any) -> bool:
+    return get_origin(kind) is Annotated
+
+
+def _opaque(value: Any, kind: Any) -> str:
+    rule: Opaque = get_args(kind)[1]
+    text: str = _exact(value, str)
+    if rule.accepts(text):
+        return text
+    if rule.stand_in is None:
+        raise TypeError(f"{rule} expected")
+    return rule.stand_in
+
+
 def _build() -> cattrs.Converter:
     converter = cattrs.Converter()
     for kind in (str, int, bool):
@@ -90,6 +118,7 @@ def _build() -> cattrs.Converter:
     converter.register_structure_hook(datetime, _timestamp)
     converter.register_structure_hook_func(lambda t: t == dict[str, Any], _mapping)
     converter.register_structure_hook_func(_is_choice, _choice)
+    converter.register_structure_hook_func(_is_opaque, _opaque)
     converter.register_unstructure_hook(datetime, timestamp_text)
 
     def exact_list(kind: Any) -> Any:
@@ -98,7 +127,9 @@ def _build() -> cattrs.Converter:
         if item is Any:
             return lambda value, _: list(_exact(value, list))
         each = converter.get_structure_hook(item)
-        return lambda value, _: [each(part, item) for part in _exact(value, list)]
+        return lambda value, _: [
+            each(part, item) for part in islice(_exact(value, list), MOST_ITEMS)
+        ]
 
     def lenient(cls: Any) -> Any:
         fields = {

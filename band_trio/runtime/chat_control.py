@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from band_trio.errors import BandError
+from band_trio.link.pages import PageWalk
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.backlog import Backlog
 from band_trio.runtime.briefing import Briefing
@@ -100,14 +101,14 @@ class ChatControls:
             return False
 
     async def _is_listed(self, message_id: str) -> bool:
-        rest, room_id, cursor = self._services.rest, self._room_id, None
-        while True:
-            page = await rest.list_messages(room_id, cursor)
+        walk = PageWalk(f"the list of room {self._room_id}")
+        while not walk.ended:
+            await walk.pace()
+            page = await self._services.rest.list_messages(self._room_id, walk.cursor)
             if any(m.id == message_id and self._backlog.is_actionable(m) for m in page.items):
                 return True
-            if page.next_cursor is None or page.next_cursor == cursor:
-                return False
-            cursor = page.next_cursor
+            walk.follow(page)
+        return False
 
     async def _offer(self, message: ChatMessage) -> bool:
         services = self._services

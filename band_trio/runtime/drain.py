@@ -1,7 +1,8 @@
 """Reading a room's list and running what is runnable, in the platform's order.
 
 A pass begins at `next`, goes on page by page past what is not runnable, and ends when a walk to
-the last page finds nothing to run (platform docs, Listing and next).
+the last page finds nothing to run (platform docs, Listing and next). So does a walk that ends before
+the last page: `next` still serves the oldest message, and the next poll looks again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import trio
 
 from band_trio.backoff import half_jitter
 from band_trio.errors import BandApiError, BandError
+from band_trio.link.pages import PageWalk
 from band_trio.link.routes import says_stopped
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.rest import ChatMessage
@@ -124,21 +126,20 @@ class Drain:
         return not head.items and not head.dropped
 
     async def _walk(self) -> None:
-        cursor: str | None = None
-        while True:
-            read_page = partial(self._services.rest.list_messages, self._room_id, cursor)
+        walk = PageWalk(f"the list of room {self._room_id}")
+        while not walk.ended:
+            await walk.pace()
+            read_page = partial(self._services.rest.list_messages, self._room_id, walk.cursor)
             page = await self._read("messages", read_page)
             ran = False
             for message in page.items:
                 if self._backlog.is_runnable(message):
                     await self._run_one(message)
                     ran = True
-            if ran:
-                cursor = None  # settling shifts the list: a cursor from before may skip rows
-            elif page.next_cursor is None or page.next_cursor == cursor:
-                return
+            if ran:  # settling shifts the list: a cursor from before may skip rows
+                walk = PageWalk(walk.what)
             else:
-                cursor = page.next_cursor
+                walk.follow(page)
 
     async def _run_one(self, message: ChatMessage) -> None:
         if not self._free(message):

@@ -2,7 +2,7 @@
 
 The platform lists context oldest first and has no other order (platform docs, Context), so the
 walk keeps a sliding window. What was reached is kept when a read fails, and the next load goes on
-from there.
+from there. Where the pages go round, or do not end, what was reached is what there is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 
 import attrs
 
+from band_trio.errors import BandApiError
+from band_trio.link.pages import PageWalk
+from band_trio.link.routes import UNREADABLE
 from band_trio.protocol.rest import ChatMessage, Page
 
 ReadPage = Callable[[str | None], Awaitable[Page[ChatMessage]]]
@@ -31,9 +34,9 @@ class HistoryWalk:
     """The last rows that were read: the answer if the trigger comes next."""
     _earlier: deque[ChatMessage] = attrs.field(init=False)
     """The last rows that by their time come before the trigger: the answer if it never comes."""
-    _cursor: str | None = attrs.field(default=None, init=False)
+    _pages: PageWalk = attrs.field(init=False)
     _of_page: set[str] = attrs.field(factory=set, init=False)
-    """Ids of the cursor's page that have been read already."""
+    """Ids of the walk's page that have been read already."""
     _trigger: ChatMessage | None = attrs.field(default=None, init=False)
     _result: list[ChatMessage] | None = attrs.field(default=None, init=False)
     """What was found for the trigger."""
@@ -44,31 +47,45 @@ class HistoryWalk:
     async def before(self, trigger: ChatMessage, read: ReadPage) -> list[ChatMessage]:
         """Return at most *size* items strictly before *trigger*, oldest first.
 
-        Errors of *read* come out; the next call goes on from the page that failed.
+        Errors of *read* come out, also for a page that does not say where the next one is; the
+        next call goes on from the page that failed.
         """
         self._turn_to(trigger)
         while self._result is None:
-            page = await read(self._cursor)
+            await self._pages.pace()
+            page = await read(self._pages.cursor)
             if self._take(page, trigger):
                 self._result = list(self._newest)
-            elif page.next_cursor is None or page.next_cursor == self._cursor:
-                self._result = list(self._earlier)
+            elif page.cut:
+                raise BandApiError(200, UNREADABLE, "the cursor of the next page")
             else:
-                self._cursor, self._of_page = page.next_cursor, set()
+                self._follow(page)
         return self._result
+
+    def _follow(self, page: Page[ChatMessage]) -> None:
+        self._pages.follow(page)
+        if self._pages.ended:
+            self._result = list(self._earlier)
+        else:
+            self._of_page = set()
 
     def _turn_to(self, trigger: ChatMessage) -> None:
         """Go on from where the last load ended, or from the beginning if that is too far on."""
         if self._trigger is not None and self._trigger.id == trigger.id:
             return
+        pages = self._pages
         if any(row.id == trigger.id or not _before(row, trigger) for row in self._newest):
+            self._restart()
+        elif pages.complete:  # there may be more on its last page by now
+            self._pages = PageWalk(pages.what, pages.cursor)
+        elif pages.ended:
             self._restart()
         self._trigger, self._result = trigger, None
         self._earlier = deque(self._newest, maxlen=self.size)
 
     def _restart(self) -> None:
         self._newest, self._earlier = deque(maxlen=self.size), deque(maxlen=self.size)
-        self._cursor, self._of_page = None, set()
+        self._pages, self._of_page = PageWalk("a room's context"), set()
 
     def _take(self, page: Page[ChatMessage], trigger: ChatMessage) -> bool:
         """Read a page's rows up to the trigger; tell whether it was met."""

@@ -17,6 +17,7 @@ import trio
 from band_trio.backoff import half_jitter
 from band_trio.bell import Bell
 from band_trio.errors import BandApiError, BandError
+from band_trio.link.pages import PageWalk
 from band_trio.link.rest import RestClient
 from band_trio.logs import RepeatedLog
 from band_trio.runtime.resync import ResyncBucket
@@ -31,8 +32,6 @@ LIST_CAP: Final = 30.0
 LIST_BURST: Final = 3
 LIST_EVERY: Final = 10.0
 """So many listings at once, then one in so many seconds, however often they are asked for."""
-MAX_PAGES: Final = 10_000
-"""A platform that reports more is not believed: a million rooms."""
 
 
 @attrs.frozen
@@ -62,15 +61,16 @@ async def list_rooms(rest: RestClient, *, one_try: bool = False) -> RoomListing:
     """
     rooms: dict[str, str | None] = {}
     totals, dropped = set[int | None](), 0
-    number, last = 1, 1
-    while number <= min(last, MAX_PAGES):
-        page = await rest.list_chats(number, one_try=one_try)
+    walk = PageWalk("the agent's rooms")
+    while not walk.ended:
+        await walk.pace()
+        page = await rest.list_chats(walk.number, one_try=one_try)
         rooms.update((room.id, room.title) for room in page.items)
         totals.add(page.total_count)
         dropped += page.dropped
-        last = max(1, page.total_pages)
-        number += 1
-    return RoomListing(rooms, complete=totals == {len(rooms)} and not dropped)
+        walk.follow_number(page)
+    complete = walk.complete and totals == {len(rooms)} and not dropped
+    return RoomListing(rooms, complete=complete)
 
 
 @attrs.define(eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from itertools import islice
 from typing import Any, Final
 
 from band_trio import texts
@@ -14,10 +15,11 @@ from band_trio.errors import (
     OutcomeUnknownError,
 )
 from band_trio.hygiene import has_visible, one_line, without_surrogates
+from band_trio.link.pages import PageWalk
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.holdings import Attachment
 from band_trio.protocol.rest import ChatMessage, Page
-from band_trio.protocol.structure import structure, unstructure
+from band_trio.protocol.structure import MOST_ITEMS, structure, unstructure
 from band_trio.tools.core import platform_tool
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.sending import Mentions, Sending
@@ -30,7 +32,7 @@ IMAGE_BYTES: Final = 5 * 1024 * 1024
 IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 UPLOAD_BYTES: Final = 1_000_000
 """Largest text that is sent."""
-_FILENAME: Final = re.compile(r"[\x20-\x7e]+")
+_FILENAME: Final = re.compile(r"[\x20-\x7e]{1,255}")
 
 
 class Files(Sending):
@@ -110,7 +112,8 @@ class Files(Sending):
     def _noted(self, page: Page[ChatMessage]) -> dict[str, Attachment]:
         """Return the files on a page by id, without expired ones, and remember them."""
         cache, files = self.rest.attachments, {}
-        for raw in (raw for message in page.items for raw in message.attachments):
+        attached = (raw for message in page.items for raw in message.attachments)
+        for raw in islice(attached, MOST_ITEMS):
             try:
                 found = structure(raw, Attachment)
             except RemoteProtocolError:
@@ -123,18 +126,15 @@ class Files(Sending):
     async def _find_file(self, file_id: str) -> Attachment:
         """Return what is known of a file, reading the room from its beginning if need be."""
         known = self.rest.attachments.find(self.room_id, file_id)
-        cursor: str | None = None
-        seen = set()
-        while known is None and cursor not in seen:
-            seen.add(cursor)
-            page = await self.rest.get_context(self.room_id, cursor)
+        walk = PageWalk(f"the context of room {self.room_id}")
+        while known is None and not walk.ended:
+            await walk.pace()
+            page = await self.rest.get_context(self.room_id, walk.cursor)
             self.turn.check_open()
             known = self._noted(page).get(file_id)
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+            walk.follow(page)
         if known is None:
-            raise BandToolError(texts.NO_SUCH_FILE)
+            raise BandToolError(texts.NO_SUCH_FILE if walk.complete else texts.FILE_NOT_MET)
         return known
 
     # ----------------------------------------------------------------- transfer

@@ -12,6 +12,7 @@ from band_trio.errors import (
     BandToolError,
     OutcomeUnknownError,
 )
+from band_trio.link.pages import PageWalk
 from band_trio.protocol.rest import PAGE, ChatMessage, Page, Participant, Peer
 from band_trio.protocol.structure import unstructure
 from band_trio.tools.core import ToolCore, fenced, platform_tool, roster_entry
@@ -168,14 +169,15 @@ class People(ToolCore):
         """Search the peers, page by page; an exact handle or id ends the search at once."""
         wanted = bare_handle(identifier)
         peers: dict[str, Peer] = {}
-        for number in range(1, PEER_PAGES + 1):
+        walk = PageWalk("the agent's peers", most=PEER_PAGES)
+        while not walk.ended:
             with self._reading(deadline):
-                page = await self.rest.list_peers(self.room_id, number, PAGE)
+                page = await self.rest.list_peers(self.room_id, walk.number, PAGE)
             self.turn.check_open()
             peers.update((peer.id, peer) for peer in page.items)
-            exact = [p for p in page.items if wanted in (p.id, bare_handle(p.handle))]
-            if exact or number >= page.total_pages:
+            if any(wanted in (peer.id, bare_handle(peer.handle)) for peer in page.items):
                 break
+            walk.follow_number(page)
         entries = [roster_entry(peer) for peer in peers.values()]
         hit = find_person(identifier, entries, error=BandToolError)
         if hit is None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx  # noqa: ASYNC127 - the transport of the tests
 import pytest
+import trio
+from hypothesis import example, given
+from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from band_trio.config import AgentConfig
 from band_trio.credentials import Credentials
 from band_trio.endpoints import Endpoints
-from band_trio.errors import BandApiError, OutcomeUnknownError
+from band_trio.errors import BandApiError, BandError, InvalidToolArgumentsError, OutcomeUnknownError
 from band_trio.link.api import open_api
 from band_trio.link.attachments import CACHE_VARIABLE, AttachmentCache, cache_size
 from band_trio.link.rest import RestClient
@@ -249,3 +253,75 @@ def test_every_client_remembers_for_itself() -> None:
     api: Any = object()
 
     assert RestClient(api).attachments is not RestClient(api).attachments
+
+
+# --------------------------------------------------------------------------- ids and cursors
+
+
+BY_ID: list[Callable[[RestClient, str], Awaitable[Any]]] = [
+    lambda r, x: r.get_next(x),
+    lambda r, x: r.list_messages(x),
+    lambda r, x: r.get_context(x),
+    lambda r, x: r.claim("r1", x, within=1),
+    lambda r, x: r.mark_failed("r1", x, "no", within=1),
+    lambda r, x: r.report_activity(x, True, within=1),
+    lambda r, x: r.remove_participant("r1", x),
+    lambda r, x: r.post_message(x, "hi", []),
+    lambda r, x: r.get_memory(x),
+    lambda r, x: r.archive_memory(x),
+    lambda r, x: r.get_file("r1", x),
+    lambda r, x: r.put_file(x, "a.txt", b"abc"),
+    lambda r, x: r.get_task("r1", x),
+    lambda r, x: r.update_task("r1", x, status="blocked"),
+    lambda r, x: r.get_task_history("r1", x),
+    lambda r, x: r.get_board(x),
+]
+BY_TEXT: list[Callable[[RestClient, str], Awaitable[Any]]] = [
+    lambda r, x: r.list_messages("r1", x),
+    lambda r, x: r.get_context("r1", x),
+    lambda r, x: r.list_tasks("r1", cursor=x),
+    lambda r, x: r.get_task_history("r1", "3", x),
+    lambda r, x: r.list_memories(content_query=x, subject_id="u"),
+    lambda r, x: r.list_memories(content_query=x[: len(x) // 2], subject_id=x[len(x) // 2 :]),
+    lambda r, x: r.list_peers(x),
+    lambda r, x: r.list_contact_requests(sent_status=x),
+]
+
+MESSAGES: dict[str, Any] = {"data": []}
+ODD_IDS = ["", "\0", "a\nb", "\x1b[2J", "\ud800", "\ufffd", "x" * 257, "x" * 70_000, "\u2028"]
+
+
+@pytest.mark.parametrize("odd", ODD_IDS, ids=lambda odd: ascii(odd[:9]))
+async def test_g87_c69_an_id_that_cannot_be_one_is_refused_before_anything_is_sent(
+    odd: str,
+) -> None:
+    async with rest_over(body=MESSAGES) as (rest, seen):
+        for call in BY_ID:
+            with pytest.raises(InvalidToolArgumentsError, match="1 to 256 printable") as caught:
+                await call(rest, odd)
+            assert len(str(caught.value)) < 100
+        assert seen == []
+
+
+async def test_g87_c69_a_text_too_long_for_a_url_is_refused_before_anything_is_sent() -> None:
+    async with rest_over(body=MESSAGES) as (rest, seen):
+        for call in BY_TEXT:
+            with pytest.raises(InvalidToolArgumentsError, match="at most 4,096 are possible"):
+                await call(rest, "x" * 70_000)
+        assert seen == []
+
+
+@given(st.sampled_from([*BY_ID, *BY_TEXT]), st.text(st.characters(codec=None), max_size=300))
+@example(BY_ID[3], "\U0001f600" * 256)
+@example(BY_TEXT[0], "\U0001f600" * 4000)
+@example(BY_TEXT[0], "\ud800\0\r\n")
+def test_g87_c69_any_text_in_a_route_is_sent_or_refused(
+    call: Callable[[RestClient, str], Awaitable[Any]], text: str
+) -> None:
+    async def check() -> None:
+        async with rest_over(body=MESSAGES) as (rest, seen):
+            with suppress(BandError):
+                await call(rest, text)
+            assert all(line.startswith(f"{line.split()[0]} {A}/") for line in seen)
+
+    trio.run(check)

@@ -6,19 +6,30 @@ The oracle is written from the rules, one kind at a time, and shares no code wit
 from __future__ import annotations
 
 import inspect
+import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from types import ModuleType, NoneType, UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import attrs
 from hypothesis import strategies as st
 
+from band_trio.ids import Opaque
 from band_trio.protocol import events, rest
 
 texts: Final = st.text(max_size=8)
 wild_texts: Final = st.text(st.characters(codec=None), max_size=8)
 """Lone surrogates included."""
+opaque: Final = st.uuids().map(str) | st.text(
+    st.characters(exclude_categories=["C", "Zl", "Zp"], exclude_characters="\ufffd\u00a0"),
+    min_size=1,
+    max_size=8,
+).filter(str.isprintable)
+"""What may be an id."""
+odd_ids: Final = st.sampled_from(
+    ["", "\0", "a\nb", "\x1b[31m", "a\u2028", "a\u200b", "\ufffd", "x" * 257, "x" * 70_000]
+)
 integers: Final = st.integers(-(2**63), 2**64 - 1)
 floats: Final = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -87,6 +98,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     if kind in plain:
         return plain[kind]
     origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return opaque
     if origin in (Union, UnionType):
         return st.one_of([values(arg) for arg in args])
     if origin is Literal:
@@ -132,6 +145,8 @@ def raw_values(kind: Any) -> st.SearchStrategy[Any]:
         )
     if kind is float:
         return floats | st.integers(-(10**6), 10**6)
+    if origin is Annotated:
+        return st.one_of(opaque, opaque, opaque, opaque, texts, odd_ids)
     if origin in (Union, UnionType):
         return st.one_of([raw_values(arg) for arg in args])
     if origin is list:
@@ -173,6 +188,8 @@ def _fit(kind: Any, value: Any) -> Any:
     if origin in (Union, UnionType):
         (kind,) = (arg for arg in args if arg is not NoneType)
         return None if value is None else _fit(kind, value)
+    if origin is Annotated:
+        return _opaque(_checked(value, lambda v: type(v) is str), args[1])
     if origin is Literal:
         return _checked(value, lambda v: isinstance(v, str) and v in args)
     if origin is list:
@@ -186,6 +203,15 @@ def _fit(kind: Any, value: Any) -> Any:
     if kind is float:
         return float(_checked(value, lambda v: type(v) in (int, float)))
     return value if kind is Any else _checked(value, lambda v: type(v) is kind)
+
+
+def _opaque(text: str, rule: Opaque) -> str:
+    shown = all(char == " " or unicodedata.category(char)[0] not in "CZ" for char in text)
+    if text and shown and "\ufffd" not in text and len(text) <= rule.most:
+        return text
+    if rule.stand_in is None:
+        raise Wrong
+    return rule.stand_in
 
 
 def _checked(value: Any, fits: Callable[[Any], bool]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from band_trio.protocol.rest import (
     event_body,
     message_body,
 )
+from band_trio.protocol.structure import structure
 from tests.protocol.strategies import json_values, objects, wild_values
 
 
@@ -151,22 +153,52 @@ def test_a_bad_row_is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> No
 
 
 @pytest.mark.parametrize(
-    ("metadata", "cursor"),
+    ("metadata", "cursor", "cut"),
     [
-        ({"has_more": True, "next_cursor": "c"}, "c"),
-        ({"next_cursor": "c"}, "c"),
-        ({"has_more": None, "next_cursor": "c"}, "c"),
-        ({"has_more": False, "next_cursor": "c"}, None),
-        ({"has_more": True, "next_cursor": None}, None),
-        ({"has_more": True, "next_cursor": ""}, None),
-        ({"has_more": True, "next_cursor": 5}, None),
-        ({}, None),
-        (None, None),
-        ([], None),
+        ({"has_more": True, "next_cursor": "c"}, "c", False),
+        ({"next_cursor": "c" * 4096}, "c" * 4096, False),
+        ({"has_more": None, "next_cursor": "c"}, "c", False),
+        ({"has_more": False, "next_cursor": "c"}, None, False),
+        ({"has_more": False, "next_cursor": "\0"}, None, False),
+        ({"has_more": True, "next_cursor": None}, None, True),
+        ({"has_more": True, "next_cursor": ""}, None, True),
+        ({"has_more": True, "next_cursor": 5}, None, True),
+        ({"next_cursor": 5}, None, True),
+        ({"next_cursor": "c" * 4097}, None, True),
+        ({"next_cursor": "c\nd"}, None, True),
+        ({"next_cursor": "\ufffd"}, None, True),
+        ({"next_cursor": ""}, None, False),
+        ({}, None, False),
+        (None, None, False),
+        ([], None, False),
     ],
 )
-def test_the_cursor_says_whether_there_is_more(metadata: object, cursor: str | None) -> None:
-    assert Page.read({"data": [], "metadata": metadata}, ChatRoom).next_cursor == cursor
+def test_g88_c69_the_cursor_says_whether_there_is_more(
+    metadata: object, cursor: str | None, cut: bool
+) -> None:
+    page = Page.read({"data": [], "metadata": metadata}, ChatRoom)
+    assert (page.next_cursor, page.cut) == (cursor, cut)
+
+
+def test_g86_g88_a_page_has_bounded_rows(caplog: pytest.LogCaptureFixture) -> None:
+    rows = [{"id": f"r{n}"} for n in range(100_000)]
+    with caplog.at_level(logging.WARNING, "band_trio.protocol"):
+        began = time.perf_counter()
+        page = Page.read({"data": rows}, ChatRoom)
+        took = time.perf_counter() - began
+
+    assert [room.id for room in page.items] == [f"r{n}" for n in range(1000)]
+    assert page.dropped == 99_000
+    assert took < 0.1, "no step of the loop takes longer"
+    assert "it has 100000" in caplog.text
+
+
+def test_g86_g88_lists_inside_a_row_are_bounded() -> None:
+    row = {"id": "m", "content": "", "message_type": "text", "sender_id": "u", "sender_type": "U"}
+    assert len(structure({**row, "attachments": [{}] * 5000}, ChatMessage).attachments) == 1000
+    entry = {"attempts": [{"status": "failed"}] * 5000}
+    found = message(metadata={"delivery_status": {"a": entry}})
+    assert found.delivery("a").spent == 1000
 
 
 def test_offset_pages_are_counted() -> None:

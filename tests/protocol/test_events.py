@@ -120,12 +120,25 @@ def test_a_participant_needs_name_and_type_to_come_and_only_an_id_to_go() -> Non
 
 
 @pytest.mark.parametrize(("kind", "name"), [each for each in KNOWN if each[0] != "agent_control"])
-def test_an_empty_id_is_refused(kind: str, name: str) -> None:
+@pytest.mark.parametrize("odd", ["", "\0", "x" * 257], ids=["empty", "control", "long"])
+def test_g87_c69_an_id_that_cannot_be_used_costs_its_event(kind: str, name: str, odd: str) -> None:
     raw = dict.fromkeys(("content", "message_type", "sender_id", "sender_type", "name", "type"), "")
 
     assert parse_event(f"{kind}:x", name, {**raw, "id": "i"}) is not None
-    with pytest.raises(RemoteProtocolError, match="empty id"):
-        parse_event(f"{kind}:x", name, {**raw, "id": ""})
+    with pytest.raises(RemoteProtocolError, match="1 to 256 printable characters expected") as no:
+        parse_event(f"{kind}:x", name, {**raw, "id": odd})
+    assert len(str(no.value)) < 100
+
+
+@pytest.mark.parametrize("odd", ["", "\0", "x" * 257, 5, ["r"]])
+def test_g87_c69_an_odd_room_never_makes_a_control_one_for_all_rooms(odd: object) -> None:
+    with pytest.raises(RemoteProtocolError, match="room_id cannot be read"):
+        parse_event(
+            "agent_control:a", "agent.control", {**CONTROL, "scope": "agent", "room_id": odd}
+        )
+    event = parse_event("agent_control:a", "agent.control", {**CONTROL, "agent_id": "\0"})
+    assert isinstance(event, AgentControl)
+    assert (event.agent_id, event.room_id) == ("", "5b1e")
 
 
 def test_a_pushed_message_has_the_class_of_a_listed_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from band_trio.errors import BandConfigError, RoomExecutionStoppedError
+from band_trio.errors import BandConfigError, BandError, RoomExecutionStoppedError
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.catalogue import (
@@ -289,3 +290,43 @@ def test_c30_any_arguments_of_any_tool_have_an_outcome(data: st.DataObject, row:
 _WORDS = st.sampled_from(
     ["1", "#1", "a", "agent", "long_term", "semantic", "approve", "history", "active", "thought"]
 )
+
+
+BY_ID: list[tuple[str, dict[str, Any]]] = [
+    ("band_add_participant", {"identifier": "?"}),
+    ("band_remove_participant", {"identifier": "?"}),
+    ("band_send_message", {"content": "hi", "mentions": ["?"]}),
+    ("band_create_chatroom", {"task_id": "?"}),
+    ("band_remove_contact", {"contact_id": "?"}),
+    ("band_respond_contact_request", {"action": "approve", "request_id": "?"}),
+    ("band_list_memories", {"subject_id": "?", "content_query": "?"}),
+    ("band_get_memory", {"memory_id": "?"}),
+    ("band_archive_memory", {"memory_id": "?"}),
+    ("band_list_room_files", {"cursor": "?"}),
+    ("band_read_room_file", {"file_id": "?"}),
+    ("band_send_room_file", {"content": "x", "filename": "?", "mentions": ["@ann"]}),
+    ("band_list_tasks", {"cursor": "?"}),
+    ("band_get_task", {"id": "?"}),
+    ("band_update_task", {"id": "?", "status": "blocked"}),
+    ("band_get_task_history", {"id": "3", "cursor": "?"}),
+]
+
+
+@pytest.mark.parametrize(
+    "odd", ["x" * 70_000, "a\0b", "\ud800", "\r\n"], ids=lambda o: ascii(o[:6])
+)
+async def test_g87_c69_ids_and_cursors_of_a_model_fail_their_call_alone(odd: str) -> None:
+    """Directly and by dispatch; with and without the check of the tool's own schema."""
+    platform = Platform()
+    async with open_tools(platform) as tools:
+        for name, arguments in BY_ID:
+            given = {
+                key: [odd] if value == ["?"] else odd if value == "?" else value
+                for key, value in arguments.items()
+            }
+            outcome = await tools.execute_tool_call_structured(name, given)
+            assert isinstance(outcome.value, str | dict | list), name
+            with suppress(BandError):
+                await getattr(tools, name.removeprefix("band_"))(**given)
+        assert not tools.turn.closed
+    assert all(len(path) < 20_000 for _, path, _ in platform.requests)

@@ -158,14 +158,21 @@ async def test_a_file_is_searched_through_the_whole_room_once() -> None:
 
 
 @pytest.mark.parametrize("loop", [False, True])
-async def test_an_unknown_file_ends_the_walk(loop: bool) -> None:
+async def test_g88_c70_an_unknown_file_ends_the_walk(loop: bool) -> None:
     platform = FilePlatform(pages=[[], [attachment("other")]], loop=loop)
     async with open_tools(platform) as tools:
         with pytest.raises(BandToolError) as caught:
             await tools.read_room_file("f")
 
-    assert str(caught.value) == texts.NO_SUCH_FILE
+    assert str(caught.value) == (texts.FILE_NOT_MET if loop else texts.NO_SUCH_FILE)
     assert len(platform.requests) == (3 if loop else 2)
+
+
+async def test_g86_a_page_full_of_attachments_is_bounded() -> None:
+    platform = FilePlatform(pages=[[attachment(f"f{n}") for n in range(3000)]])
+    async with open_tools(platform) as tools:
+        listed = await tools.list_room_files()
+    assert len(listed["data"]) == 1000
 
 
 async def test_a_file_out_of_reach_has_the_same_text() -> None:

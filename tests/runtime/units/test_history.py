@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.errors import BandConnectionError
+from band_trio.errors import BandApiError, BandConnectionError
 from band_trio.protocol.rest import ChatMessage, Page
 from band_trio.runtime.history import HistoryWalk
 from tests.runtime.rows import row
@@ -59,7 +60,9 @@ def rows_of(count: int) -> list[ChatMessage]:
 
 
 @pytest.mark.parametrize("page", [1, 7, 100, 1000])
-async def test_g63_the_newest_before_the_trigger_without_gap_or_double(page: int) -> None:
+async def test_g63_the_newest_before_the_trigger_without_gap_or_double(
+    page: int, autojump_clock: trio.testing.MockClock
+) -> None:
     rows = rows_of(250)
     walk, context = HistoryWalk(100), Context(rows, page)
     assert await load(walk, rows[249], context) == [f"m{n:03}" for n in range(149, 249)]
@@ -122,6 +125,40 @@ async def test_g63_after_a_trigger_that_was_not_listed_there_is_no_gap() -> None
     walk, context = HistoryWalk(100), Context(rows, 10)
     assert await load(walk, gone, context) == [each.id for each in rows[:5]]
     assert await load(walk, rows[33], context) == [each.id for each in rows[:33]]
+
+
+async def test_g63_g88_c70_pages_that_go_round_give_what_was_reached_and_each_load_the_same() -> (
+    None
+):
+    rows = rows_of(6)
+    pages = {None: (0, "a"), "a": (2, "b"), "b": (4, "a")}
+    reads: list[str | None] = []
+
+    async def read(cursor: str | None) -> Page[ChatMessage]:
+        await trio.lowlevel.checkpoint()
+        reads.append(cursor)
+        start, following = pages[cursor]
+        return Page(rows[start : start + 2], following)
+
+    walk = HistoryWalk(100)
+    for trigger in (row("later", 50), row("later still", 60)):
+        assert await walk.before(trigger, read) == rows
+        assert await walk.before(trigger, read) == rows, "a retry reads nothing"
+    assert reads == [None, "a", "b"] * 2
+
+
+async def test_g64_g87_c69_a_page_without_the_way_on_is_a_read_that_failed() -> None:
+    rows = rows_of(4)
+    pages = [Page(rows[:2], None, cut=True), Page(rows[:2], "2"), Page(rows[2:], None, cut=True)]
+
+    async def read(cursor: str | None) -> Page[ChatMessage]:
+        await trio.lowlevel.checkpoint()
+        return pages.pop(0)
+
+    walk = HistoryWalk(100)
+    with pytest.raises(BandApiError, match="unreadable_answer: the cursor of the next page"):
+        await walk.before(rows[3], read)
+    assert await walk.before(rows[3], read) == rows[:3], "nothing twice, and no cursor was needed"
 
 
 @st.composite
