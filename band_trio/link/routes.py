@@ -138,4 +138,4 @@ def read_written(answer: Answer, kind: type[T]) -> T | None:
 
 def unreadable(answer: Answer, exc: RemoteProtocolError) -> BandApiError:
     """Return the error for a success without the data that was asked for."""
-    return BandApiError(answer.status, UNREADABLE, str(exc))
+    return BandApiError(answer.status, UNREADABLE, answer.flaw or str(exc))

@@ -30,10 +30,13 @@ class FileRoutes(Routes):
         answer = await self.api.repeat("PUT", path, headers=headers, content=content)
         return read_written(answer, Attachment)
 
-    async def get_file(self, room_id: str, file_id: str) -> bytes:
-        """Return the bytes of a file; 404 when it is out of reach for whatever reason."""
+    async def get_file(self, room_id: str, file_id: str, max_bytes: int) -> bytes:
+        """Return the bytes of a file; 404 when it is out of reach for whatever reason.
+
+        One that is longer than *max_bytes* is not read to its end; the code is `UNREADABLE`.
+        """
         path = f"{room_path(room_id)}/files/{segment(file_id)}"
-        answer = await self.api.repeat("GET", path, raw=True)
+        answer = await self.api.repeat("GET", path, raw=True, max_bytes=max_bytes)
         if not isinstance(answer.body, bytes):
-            raise BandApiError(answer.status, UNREADABLE, "the file could not be unpacked")
+            raise BandApiError(answer.status, UNREADABLE, answer.flaw)
         return answer.body

@@ -34,7 +34,7 @@ class FakeFiles:
         self.on_change()
         return file
 
-    async def get_file(self, room_id: str, file_id: str, /) -> bytes:
+    async def get_file(self, room_id: str, file_id: str, max_bytes: int, /) -> bytes:
         """Refuse: there are no bytes."""
         await trio.lowlevel.checkpoint()
         raise BandApiError(404, "not_found", "a fake file has no bytes")

@@ -189,14 +189,14 @@ async def test_an_upload_names_its_content(autojump_clock: MockClock) -> None:
 @pytest.mark.parametrize("content", [b"", b"\x00\xff", b'{"data": 1}'])
 async def test_a_download_is_bytes_whatever_they_are(content: bytes) -> None:
     async with rest_over(200, content=content) as (rest, seen):
-        assert await rest.get_file("r1", "f/1") == content
+        assert await rest.get_file("r1", "f/1", len(content)) == content
         assert seen == [f"GET {C}/files/f%2F1"]
 
 
 async def test_a_download_that_fails_is_an_error_of_the_platform() -> None:
     async with rest_over(404, {"error": {"code": "not_found", "message": "gone"}}) as (rest, _):
         with pytest.raises(BandApiError, match="404 not_found: gone"):
-            await rest.get_file("r1", "f1")
+            await rest.get_file("r1", "f1", 100)
 
 
 async def test_g86_a_packed_download_is_not_unpacked() -> None:
@@ -207,8 +207,14 @@ async def test_g86_a_packed_download_is_not_unpacked() -> None:
     config = AgentConfig(rest_transport=httpx.MockTransport(answer))
     endpoints = Endpoints("http://127.0.0.1:9", "ws://127.0.0.1:9/x")
     async with open_api(endpoints, Credentials("a1", "k"), config) as api:
-        with pytest.raises(BandApiError, match="could not be unpacked"):
-            await RestClient(api).get_file("r1", "f1")
+        with pytest.raises(BandApiError, match=r"f1 cannot be used: .*coding that was not asked"):
+            await RestClient(api).get_file("r1", "f1", 100)
+
+
+async def test_g86_c68_a_download_ends_at_the_announced_size() -> None:
+    async with rest_over(200, content=b"x" * 11) as (rest, _):
+        with pytest.raises(BandApiError, match=r"200 unreadable_answer: .*/files/f1 .*\b10\b"):
+            await rest.get_file("r1", "f1", 10)
 
 
 # --------------------------------------------------------------------------- what is known of them
@@ -269,7 +275,7 @@ BY_ID: list[Callable[[RestClient, str], Awaitable[Any]]] = [
     lambda r, x: r.post_message(x, "hi", []),
     lambda r, x: r.get_memory(x),
     lambda r, x: r.archive_memory(x),
-    lambda r, x: r.get_file("r1", x),
+    lambda r, x: r.get_file("r1", x, 1),
     lambda r, x: r.put_file(x, "a.txt", b"abc"),
     lambda r, x: r.get_task("r1", x),
     lambda r, x: r.update_task("r1", x, status="blocked"),
