@@ -13,7 +13,7 @@ from band_trio.localband.fault_rules import Cut, PushAction, PushFacts, PushRule
 from band_trio.localband.faults import Faults
 from band_trio.localband.outbox import Close, Outbox
 from band_trio.localband.party import Agent, Party, User
-from band_trio.localband.records import PushRecord, SocketRecord
+from band_trio.localband.records import TEXT_CHARS, PushRecord, SocketRecord
 from band_trio.localband.refusal import Refusal, forbidden
 from band_trio.localband.routes import Reply
 from band_trio.localband.world import Push, World
@@ -298,9 +298,9 @@ class Hub:
         """Note something about a socket."""
         record = SocketRecord(
             at=self.world.elapsed(),
-            party_id=party_id,
+            party_id=party_id[:TEXT_CHARS],
             session=number,
             what=what,  # type: ignore[arg-type]
-            detail=detail,
+            detail=detail[:TEXT_CHARS],
         )
         self.world.log.add(record)

@@ -55,6 +55,8 @@ class _Exchange:
         # No capacity: a part is made once the one before it was taken.
         sender, self._parts = trio.open_memory_channel[bytes | None](0)
         await self.asked.wait()
+        if self.done.is_set():
+            return
         with sender, suppress(trio.BrokenResourceError):  # it is answered already
             async for part in cast("httpx.AsyncByteStream", request.stream):
                 await sender.send(part)

@@ -20,7 +20,7 @@ from band_trio.localband.fault_rules import RequestFacts, RequestRule
 from band_trio.localband.faults import Faults
 from band_trio.localband.paging import read_query
 from band_trio.localband.party import Party
-from band_trio.localband.records import RequestRecord
+from band_trio.localband.records import TEXT_CHARS, RequestRecord
 from band_trio.localband.refusal import (
     Refusal,
     bad_request,
@@ -171,14 +171,16 @@ class _Request:
     def note(self, world: World) -> RequestRecord:
         """Return the row of the log."""
         party = world.keys.get(self.key)
+        path = self.path + (f"?{self.query}" if self.query else "")
+        room_id, own_id = (self.params.get(name, "")[:TEXT_CHARS] for name in ("chat_id", "id"))
         return RequestRecord(
             at=world.elapsed(),
             method=self.method,
-            path=self.path + (f"?{self.query}" if self.query else ""),
+            path=path[:TEXT_CHARS],
             route=self.route.name if self.route is not None else "",
             party_id=party.id if party is not None else None,
-            room_id=self.params.get("chat_id"),
-            message_id=self.params.get("id") if "chat_id" in self.params else None,
+            room_id=room_id or None,
+            message_id=(own_id or None) if room_id else None,
         )
 
     def admit(self, world: World, miss: Callable[[], Refusal]) -> tuple[Route, Party]:

@@ -4,9 +4,9 @@ Connections are taken here, because the bytes of a socket must be cut and counte
 line one goes to `serve_socket` or to Hypercorn. What bounds a connection for REST:
 
 * a head: `HEAD_SECONDS` for its first line, `keep_alive_timeout` for the rest of it and between
-  requests, and `h11_max_incomplete_size`, of which at most one read of 64 KiB is on top;
-* a body: it is read after the key, up to the limit of its route (`rest`); until then 64 KiB and
-  `max_app_queue_size` parts of at most 64 KiB wait for it, and the client;
+  requests, and `h11_max_incomplete_size` with one read on top;
+* a body: it is read after the key, up to the limit of its route (`rest`); until then one read and
+  `max_app_queue_size` parts of it wait, and so does the client. What is not wanted: `Unread`;
 * what a client does not read: `UNREAD_MS`.
 """
 

@@ -29,9 +29,9 @@ from band_trio.localband.routes import Reply
 from band_trio.localband.session import serve_session
 from band_trio.protocol import codec
 
-MESSAGE_CHARS: Final = 64 * 1024
+MESSAGE_CHARS: Final = 32 * 1024
 """Clients send joins, leaves and heartbeats (platform docs, Frames)."""
-UNHEARD_BYTES: Final = 1024 * 1024
+UNHEARD_BYTES: Final = 256 * 1024
 RECEIVE_BYTES: Final = 4 * 1024
 UPGRADE_SECONDS: Final = 10.0
 """A peer that opened a stream and asks for nothing is dropped."""

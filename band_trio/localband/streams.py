@@ -14,6 +14,8 @@ from band_trio.localband.fault_rules import Cut
 
 LINE_BYTES: Final = 16 * 1024
 """As much as a server takes for a head; what is longer is left to the server to refuse."""
+READ_BYTES: Final = 16 * 1024
+"""Hypercorn handles all parts of one read in one step, even when nobody wants them any more."""
 
 
 @attrs.define(eq=False)
@@ -70,6 +72,7 @@ class LoopbackStream(trio.abc.HalfCloseableStream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Receive bytes."""
+        max_bytes = READ_BYTES if max_bytes is None else min(max_bytes, READ_BYTES)
         if self._ahead:
             data = bytes(self._ahead[:max_bytes])
             del self._ahead[: len(data)]
