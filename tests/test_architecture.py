@@ -62,8 +62,8 @@ MAY_USE_BESIDE: Final = {"cli", "__main__"}
 DOORS: Final = {
     "httpx": {"link/api.py", "link/transport.py", "localband/memory.py", "config.py"},
     "httptools": {"link/transport.py"},
-    "trio_websocket": {"link/socket.py", "localband/memory.py"},
-    "wsproto": {"link/socket.py", "localband/memory.py"},
+    "trio_websocket": {"link/socket.py", "localband/sockets.py"},
+    "wsproto": {"link/socket.py", "localband/sockets.py"},
     "orjson": {"protocol/codec.py"},
     "asyncio": {"adapters/asyncio_loop.py"},
     "starlette": {"localband/", "mcp/http.py"},

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
@@ -16,21 +17,26 @@ _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 LONGEST_SECONDS: Final = 3600.0
 """A longer wait is taken for a mistake of the server, and this one obeyed instead."""
+_MOMENTS: Final = 1e8
+"""`X-RateLimit-Reset` is a moment in unix seconds on some servers and a time to wait on others: a
+number below this one is a wait, as the moment would lie in 1973."""
 
 
 def read_retry_after(header: Callable[[str], str | None], body: Any) -> float | None:
     """Return the longest wait that an answer asks for, in seconds; None if it asks for none.
 
-    *header* looks up a header by its lower-case name, *body* is the parsed JSON body.
+    *header* looks up a header by its lower-case name, *body* is the parsed JSON body. Read are
+    `Retry-After`, its twin in milliseconds and the field of the body; without them the reset.
     """
     asked = [
         parse_retry_after(header("retry-after"), header("date")),
+        _milliseconds(header("retry-after-ms")),
         believed(ErrorBody.read(body).retry_after),
     ]
     known = [each for each in asked if each is not None]
     if known:
         return max(known)
-    return _until(_number(header("x-ratelimit-reset") or ""), header("date"))
+    return _until_reset(header("x-ratelimit-reset"), header("date"))
 
 
 def parse_retry_after(text: str | None, date: str | None = None) -> float | None:
@@ -60,6 +66,18 @@ def believed(seconds: float | None) -> float | None:
     return min(seconds, LONGEST_SECONDS)
 
 
+def _milliseconds(text: str | None) -> float | None:
+    number = _number(text or "")
+    return None if number is None else believed(number / 1000)
+
+
+def _until_reset(text: str | None, date: str | None) -> float | None:
+    number = _number(text or "")
+    if number is None or number < _MOMENTS:
+        return believed(number)
+    return _until(number, date)
+
+
 def _until(moment: float | None, date: str | None) -> float | None:
     """Return how long it is to *moment* (unix seconds), by the clock of the server if it said."""
     if moment is None:
@@ -70,13 +88,17 @@ def _until(moment: float | None, date: str | None) -> float | None:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return None if math.isnan(number) else number
 
 
 def _moment(text: str) -> float | None:
+    """Read an HTTP date as unix seconds; without a zone, or with `-0000`, it is in UTC."""
     try:
-        return parsedate_to_datetime(text).timestamp()
+        read = parsedate_to_datetime(text)
+        # What has no zone would be taken for the time of this machine.
+        return (read if read.tzinfo is not None else read.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

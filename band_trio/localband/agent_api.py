@@ -21,7 +21,7 @@ from band_trio.localband.party import Agent, Party, Role
 from band_trio.localband.refusal import invalid
 from band_trio.localband.room import Message
 from band_trio.localband.routes import Call, Reply, Route, data, listed
-from band_trio.localband.validate import new_chat, section
+from band_trio.localband.validate import MESSAGE_BODY_BYTES, new_chat, section
 from band_trio.localband.world import FLAGS, World
 
 ROLES: Final = ("owner", "admin", "member")
@@ -251,7 +251,13 @@ ROUTES: Final = (
         partial(settle, state=State.PROCESSED),
     ),
     _in_room(
-        "post_message", "POST", f"{_ROOM}/messages", post_message, reads_body=True, posts=True
+        "post_message",
+        "POST",
+        f"{_ROOM}/messages",
+        post_message,
+        reads_body=True,
+        body_bytes=MESSAGE_BODY_BYTES,
+        posts=True,
     ),
     _in_room("activity", "POST", f"{_ROOM}/activity", activity, reads_body=True),
     _in_room("next", "GET", f"{_ROOM}/messages/next", next_message),

@@ -22,9 +22,8 @@ from band_trio.localband.hub import Hub, Session
 from band_trio.localband.memory import MemorySockets, MemoryTransport
 from band_trio.localband.party import Agent
 from band_trio.localband.records import Log
-from band_trio.localband.relay import Relay
 from band_trio.localband.rest import make_app
-from band_trio.localband.server import LoopbackSockets, open_server
+from band_trio.localband.server import open_server
 from band_trio.localband.user import LocalUser, api_errors
 from band_trio.localband.world import Push, World
 from band_trio.nurseries import hide_nursery
@@ -223,7 +222,7 @@ async def open_local_band(
     Args:
         memory: No sockets: clients use the transports of `LocalBand.connection`. Else the
             platform listens on 127.0.0.1.
-        port: For REST; 0 picks a free one. Sockets have another port, always a free one.
+        port: 0 picks a free one.
         now: The platform's time, with a zone; by default it runs with trio's clock.
         new_id: Makes unique ids; UUIDs by default.
         user_name: The person's name.
@@ -259,7 +258,7 @@ async def open_local_band(
 @asynccontextmanager
 async def _in_memory(hub: Hub, nursery: trio.Nursery) -> AsyncGenerator[dict[str, Any]]:
     sockets = MemorySockets(hub, nursery)
-    app = make_app(hub.world, hub.faults, _no_socket)
+    app = make_app(hub.world, hub.faults)
     transports = {
         "rest_transport": MemoryTransport(app, nursery),
         "open_stream": sockets.open_stream,
@@ -272,24 +271,16 @@ async def _in_memory(hub: Hub, nursery: trio.Nursery) -> AsyncGenerator[dict[str
     await _say_goodbye(hub)
 
 
-async def _no_socket(scope: Any, receive: Any, send: Any) -> None:  # noqa: ASYNC124 - ASGI's shape
-    raise AssertionError("in memory, sockets do not go through the application")
-
-
 @asynccontextmanager
 async def _on_loopback(
     hub: Hub, nursery: trio.Nursery, port: int
 ) -> AsyncGenerator[dict[str, Any]]:
-    relay = Relay()
-    app = make_app(hub.world, hub.faults, LoopbackSockets(hub, relay))
-    async with open_server(app, port) as relay.target:
-        socket_port = await nursery.start(relay.serve)
+    async with open_server(make_app(hub.world, hub.faults), hub, port) as bound:
         yield {
-            "rest_url": f"http://127.0.0.1:{relay.target}",
-            "ws_url": f"ws://127.0.0.1:{socket_port}{SOCKET_PATH}",
+            "rest_url": f"http://127.0.0.1:{bound}",
+            "ws_url": f"ws://127.0.0.1:{bound}{SOCKET_PATH}",
         }
         await _say_goodbye(hub)
-        relay.sever_all()
 
 
 async def _say_goodbye(hub: Hub) -> None:

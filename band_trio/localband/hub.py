@@ -11,8 +11,9 @@ import trio
 
 from band_trio.localband.fault_rules import Cut, PushAction, PushFacts, PushRule, UpgradeFacts
 from band_trio.localband.faults import Faults
+from band_trio.localband.outbox import Close, Outbox
 from band_trio.localband.party import Agent, Party, User
-from band_trio.localband.records import PushRecord, SocketRecord
+from band_trio.localband.records import TEXT_CHARS, PushRecord, SocketRecord
 from band_trio.localband.refusal import Refusal, forbidden
 from band_trio.localband.routes import Reply
 from band_trio.localband.world import Push, World
@@ -21,17 +22,8 @@ from band_trio.protocol.phoenix import Frame
 
 FRAME_BYTES: Final = 1024 * 1024
 """Typical clients drop a connection that sends more in one frame (platform docs, Upgrade)."""
-OUTBOX: Final = 65_536
-"""Frames that may wait for a slow peer; one that falls further behind is dropped."""
 SERIALIZER: Final = "2.0.0"
-
-
-@attrs.frozen
-class Close:
-    """Ends a socket, after everything that was queued before."""
-
-    code: int
-    reason: str = ""
+_TOO_SLOW: Final = 1011
 
 
 @attrs.define(eq=False)
@@ -40,7 +32,7 @@ class Session:
 
     party: Party = attrs.field(repr=lambda party: party.handle)
     number: int
-    outbox: trio.MemorySendChannel[str | Close] = attrs.field(repr=False)
+    outbox: Outbox = attrs.field(repr=False)
     scope: trio.CancelScope = attrs.field(repr=False)
     """Around everything of this socket; the platform ends it by its deadline."""
     sever: Callable[[Cut], None] = attrs.field(repr=False)
@@ -55,29 +47,25 @@ class Session:
     """While it is not set, nothing is read from the peer."""
     ending: str = ""
     """Why it is about to end."""
+    close_seconds: float = 1.0
+    """How long the goodbye to a slow peer may take."""
 
     def send(self, text: str) -> bool:
-        """Queue a frame; a peer that is too far behind is dropped."""
-        try:
-            self.outbox.send_nowait(text)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return False  # the socket ended a moment ago: its pushes are lost, as on any network
-        except trio.WouldBlock:
-            self.ending = self.ending or "too slow"
-            self.scope.cancel(reason="the peer does not read")
-            return False
-        return True
+        """Queue a frame; a peer that is too far behind loses what waits, and its socket.
+
+        A socket that ended a moment ago gets nothing: its pushes are lost, as on any network.
+        """
+        sent = self.outbox.put(text)
+        if not sent and not self.outbox.closed:
+            self.outbox.clear()
+            self.end(_TOO_SLOW, "too slow", self.close_seconds)
+        return sent
 
     def end(self, code: int, reason: str, within: float) -> None:
         """Close the socket behind what is queued, within so many seconds."""
         self.ending = self.ending or reason
         self.scope.deadline = min(self.scope.deadline, trio.current_time() + within)
-        try:
-            self.outbox.send_nowait(Close(code, reason))
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return  # over already
-        except trio.WouldBlock:
-            self.scope.cancel(reason="the peer does not read")
+        self.outbox.close(Close(code, reason))
 
 
 @attrs.frozen
@@ -310,9 +298,9 @@ class Hub:
         """Note something about a socket."""
         record = SocketRecord(
             at=self.world.elapsed(),
-            party_id=party_id,
+            party_id=party_id[:TEXT_CHARS],
             session=number,
             what=what,  # type: ignore[arg-type]
-            detail=detail,
+            detail=detail[:TEXT_CHARS],
         )
         self.world.log.add(record)

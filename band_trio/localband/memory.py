@@ -7,29 +7,23 @@ is cancelled or loses patience never stops what the platform has begun.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import attrs
 import httpx  # noqa: ASYNC127, TID251 - the transport for clients in the same program
 import trio
 import trio.testing
-import trio_websocket  # noqa: TID251 - the platform's end of a socket in memory
 from starlette.types import ASGIApp, Message, Scope
 
 from band_trio.localband.fault_rules import Cut
 from band_trio.localband.hub import Hub
 from band_trio.localband.rest import CUT
-from band_trio.localband.routes import Reply
-from band_trio.localband.session import serve_session
-from band_trio.protocol import codec
+from band_trio.localband.sockets import serve_socket
 
-MESSAGE_BYTES: Final = 4 * 1024 * 1024
-RECEIVE_BYTES: Final = 64 * 1024
-UPGRADE_SECONDS: Final = 10.0
-"""A peer that opened a stream and asks for nothing is dropped."""
-QUEUE: Final = 16
-"""Messages of the peer that wait inside the library; our reader takes them at once."""
+PIPE_BYTES: Final = 64 * 1024
+"""What a client has not read of a socket's bytes before sending to it waits."""
 
 
 # --------------------------------------------------------------------------- REST
@@ -40,18 +34,55 @@ class _Exchange:
     """One request on its way through the application."""
 
     body: bytes
-    taken: bool = False
     start: Message | None = None
     chunks: list[bytes] = attrs.field(factory=list)
     cut: Message | None = None
+    asked: trio.Event = attrs.field(factory=trio.Event)
+    """Set once the application wants the body, or needs it no more."""
     done: trio.Event = attrs.field(factory=trio.Event)
+    _taken: bool = False
+    _parts: trio.MemoryReceiveChannel[bytes | None] | None = None
+    """A body that the client makes while it is sent, None at its end."""
+
+    @classmethod
+    def of(cls, request: httpx.Request) -> _Exchange:
+        return cls(request.content if isinstance(request.stream, httpx.ByteStream) else b"")
+
+    async def upload(self, request: httpx.Request) -> None:
+        """Send the body as the application takes it; runs in the client's task."""
+        if isinstance(request.stream, httpx.ByteStream):
+            return
+        # No capacity: a part is made once the one before it was taken.
+        sender, self._parts = trio.open_memory_channel[bytes | None](0)
+        await self.asked.wait()
+        if self.done.is_set():
+            return
+        with sender, suppress(trio.BrokenResourceError):  # it is answered already
+            async for part in cast("httpx.AsyncByteStream", request.stream):
+                await sender.send(part)
+            await sender.send(None)
 
     async def receive(self) -> Message:
-        if self.taken:
+        self.asked.set()
+        if self._taken:
             await trio.sleep_forever()
-        self.taken = True
-        await trio.lowlevel.checkpoint()
-        return {"type": "http.request", "body": self.body, "more_body": False}
+        if self._parts is None:
+            self._taken = True
+            await trio.lowlevel.checkpoint()
+            return {"type": "http.request", "body": self.body, "more_body": False}
+        try:
+            part = await self._parts.receive()
+        except trio.EndOfChannel:  # the client was cancelled, or could not make the rest
+            return {"type": "http.disconnect"}
+        self._taken = part is None
+        return {"type": "http.request", "body": part or b"", "more_body": not self._taken}
+
+    def finish(self) -> None:
+        """Let the client go on: no more comes."""
+        if self._parts is not None:
+            self._parts.close()
+        self.asked.set()
+        self.done.set()
 
     async def send(self, message: Message) -> None:
         await trio.lowlevel.checkpoint()
@@ -59,11 +90,11 @@ class _Exchange:
             self.start = message
         elif message["type"] == CUT:
             self.cut = message
-            self.done.set()
+            self.finish()
         else:
             self.chunks.append(message.get("body", b""))
             if not message.get("more_body"):
-                self.done.set()
+                self.finish()
 
 
 @attrs.define(eq=False)
@@ -81,11 +112,12 @@ class MemoryTransport(httpx.AsyncBaseTransport):
             httpx.RemoteProtocolError: the connection was cut; it may have taken effect.
             httpx.ConnectError: the platform is stopped, or a fault made it unreachable.
         """
-        exchange = _Exchange(await request.aread())
+        exchange = _Exchange.of(request)
         try:
             self.nursery.start_soon(self._run, _scope(request), exchange)
         except RuntimeError:
             raise httpx.ConnectError("the platform is stopped", request=request) from None
+        await exchange.upload(request)
         patience = request.extensions.get("timeout", {}).get("read")
         with trio.move_on_after(math.inf if patience is None else patience) as scope:
             await exchange.done.wait()
@@ -109,7 +141,7 @@ class MemoryTransport(httpx.AsyncBaseTransport):
             await self.app(scope, exchange.receive, exchange.send)
         finally:
             # Also when the platform is closed in the middle: the client must not wait for ever.
-            exchange.done.set()
+            exchange.finish()
 
 
 def _scope(request: httpx.Request) -> Scope:
@@ -139,11 +171,25 @@ class MemoryStream(trio.abc.Stream):
 
     _near: trio.StapledStream[Any, Any]
     _far: trio.StapledStream[Any, Any]
+    unread: int = 0
+    """Bytes of the platform that wait for the client."""
     _reset: bool = False
     _silent: bool = False
+    _over: bool = False
+    _room: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, repr=False)
+
+    async def wait_for_room(self) -> None:
+        """Wait until the client has read most of what was sent, or one side has ended."""
+        while self.unread > PIPE_BYTES and not self._over:
+            await self._room.park()
+
+    def _end(self) -> None:
+        self._over = True
+        self._room.unpark_all()
 
     def sever(self, how: Cut) -> None:
         """Cut the bytes, as the client sees it."""
+        self._end()
         self._reset = how is Cut.RST
         self._far.send_stream.close()
         self._far.receive_stream.close()
@@ -168,7 +214,7 @@ class MemoryStream(trio.abc.Stream):
         if self._reset:
             await trio.lowlevel.checkpoint()
             raise trio.BrokenResourceError("connection reset")
-        data = bytes(await self._near.receive_some(max_bytes))
+        data = await self._take(max_bytes)
         if self._reset:
             raise trio.BrokenResourceError("connection reset")
         while self._silent:
@@ -176,34 +222,41 @@ class MemoryStream(trio.abc.Stream):
             # end wakes this up.
             if not data:
                 await trio.sleep_forever()
-            data = bytes(await self._near.receive_some(max_bytes))
+            data = await self._take(max_bytes)
+        return data
+
+    async def _take(self, max_bytes: int | None) -> bytes:
+        data = bytes(await self._near.receive_some(max_bytes))
+        self.unread -= len(data)
+        self._room.unpark_all()
         return data
 
     async def aclose(self) -> None:
         """Close our end."""
+        self._end()
         await self._near.aclose()
 
 
 @attrs.define(eq=False)
-class _MemoryWire:
-    """A socket of trio-websocket as the session sees it."""
+class _ServerEnd(trio.abc.Stream):
+    """The platform's end of the bytes; sending waits for a client that does not read."""
 
-    socket: trio_websocket.WebSocketConnection
+    _far: trio.StapledStream[Any, Any]
+    _client: MemoryStream
 
-    async def receive(self) -> str | bytes | None:
-        try:
-            return await self.socket.get_message()
-        except trio_websocket.ConnectionClosed:
-            return None
+    async def send_all(self, data: Any) -> None:
+        await self._client.wait_for_room()
+        await self._far.send_all(data)
+        self._client.unread += len(data)
 
-    async def send(self, text: str) -> None:
-        try:
-            await self.socket.send_message(text)
-        except trio_websocket.ConnectionClosed:
-            raise trio.BrokenResourceError from None
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._client.wait_for_room()
 
-    async def close(self, code: int, reason: str) -> None:
-        await self.socket.aclose(code, reason)
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        return bytes(await self._far.receive_some(max_bytes))
+
+    async def aclose(self) -> None:
+        await self._far.aclose()
 
 
 @attrs.define(eq=False)
@@ -224,48 +277,6 @@ class MemorySockets:
         stream = MemoryStream(near, far)
         if urlsplit(url).scheme not in ("ws", "wss") or self.hub.closing:
             raise ConnectionRefusedError("the platform is stopped")
-        self.nursery.start_soon(self._serve, stream, far)
+        end = _ServerEnd(far, stream)
+        self.nursery.start_soon(serve_socket, self.hub, end, stream.sever, stream.silence)
         return stream
-
-    async def _serve(self, stream: MemoryStream, far: trio.StapledStream[Any, Any]) -> None:
-        try:
-            async with trio.open_nursery() as nursery:
-                await self._shake_hands(nursery, stream, far)
-                nursery.cancel_scope.cancel(reason="the session is over")
-        except* (trio_websocket.ConnectionClosed, trio.BrokenResourceError):
-            pass  # the peer went away in the middle of the upgrade: nobody is left to be told
-        finally:
-            await trio.aclose_forcefully(far)
-
-    async def _shake_hands(
-        self, nursery: trio.Nursery, stream: MemoryStream, far: trio.StapledStream[Any, Any]
-    ) -> None:
-        request = None
-        with trio.move_on_after(UPGRADE_SECONDS):
-            request = await trio_websocket.wrap_server_stream(
-                nursery,
-                far,
-                message_queue_size=QUEUE,
-                max_message_size=MESSAGE_BYTES,
-                receive_buffer_size=RECEIVE_BYTES,
-            )
-        if request is not None:
-            await self._answer(request, stream)
-
-    async def _answer(self, request: trio_websocket.WebSocketRequest, stream: MemoryStream) -> None:
-        headers = {
-            name.decode("latin-1").lower(): v.decode("latin-1") for name, v in request.headers
-        }
-        query = urlsplit(request.path).query
-        verdict = self.hub.admit(query, headers)
-        if isinstance(verdict, Reply):
-            await request.reject(verdict.status, **_rejection(verdict))
-            return
-        socket = await request.accept()
-        await serve_session(self.hub, verdict, _MemoryWire(socket), stream.sever, stream.silence)
-
-
-def _rejection(reply: Reply) -> dict[str, Any]:
-    headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
-    body = None if reply.body is None else codec.dumps(reply.body)
-    return {"extra_headers": headers, "body": body}

@@ -10,6 +10,8 @@ import attrs
 
 LOG_ROWS: Final = 200_000
 """Older rows are forgotten: a platform that runs for days must not grow for ever."""
+TEXT_CHARS: Final = 500
+"""Texts that clients choose are kept up to here: a request without a key is noted too."""
 
 
 @attrs.define(eq=False, kw_only=True)

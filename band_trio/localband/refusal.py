@@ -74,6 +74,11 @@ def bad_request(message: str) -> Refusal:
     return Refusal(400, "bad_request", message)
 
 
+def too_large(limit: int) -> Refusal:
+    """Return the answer to a body above its limit."""
+    return Refusal(413, "payload_too_large", f"The body is larger than {limit} bytes")
+
+
 def invalid(pointer: str, *problems: str, message: str = INVALID) -> Refusal:
     """Return the answer to a value that does not fit."""
     return Refusal(422, "validation_error", message, details={pointer: list(problems)})

@@ -1,8 +1,11 @@
-"""The REST face: ASGI in, a pure route in the middle, ASGI out; faults strike around the route."""
+"""The REST face: ASGI in, a pure route in the middle, ASGI out; faults strike around the route.
+
+A body is read only for a caller whose key is good for the route, and never beyond the route's limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -16,8 +19,16 @@ from band_trio.localband import agent_api, user_api
 from band_trio.localband.fault_rules import RequestFacts, RequestRule
 from band_trio.localband.faults import Faults
 from band_trio.localband.paging import read_query
-from band_trio.localband.records import RequestRecord
-from band_trio.localband.refusal import Refusal, bad_request, forbidden, not_found, stopped
+from band_trio.localband.party import Party
+from band_trio.localband.records import TEXT_CHARS, RequestRecord
+from band_trio.localband.refusal import (
+    Refusal,
+    bad_request,
+    forbidden,
+    not_found,
+    stopped,
+    too_large,
+)
 from band_trio.localband.routes import Call, Reply, Route
 from band_trio.localband.world import World, authenticate
 from band_trio.protocol import codec
@@ -29,14 +40,14 @@ CUT: Final = "localband.cut"
 _JSON: Final = (b"content-type", b"application/json")
 
 
-def make_app(world: World, faults: Faults, socket: ASGIApp) -> ASGIApp:
-    """Build the application: all REST routes, and *socket* for everything that is an upgrade."""
+def make_app(world: World, faults: Faults) -> ASGIApp:
+    """Build the application of all REST routes; upgrades are refused, sockets do not come here."""
     agents = _router(world, faults, agent_api.ROUTES)
     persons = _router(world, faults, user_api.ROUTES)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await socket(scope, receive, send)
+            await send({"type": "websocket.close"})
         elif scope.get("path", "").startswith("/api/v1/agent/"):
             await agents(scope, receive, send)
         else:
@@ -67,11 +78,18 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        raw = await _read_body(receive)
-        request = _Request.read(scope, self.methods.get(scope["method"]), raw)
+        request = _Request.read(scope, self.methods.get(scope["method"]))
+        try:
+            route, _ = request.admit(self.world, self._miss)
+            request.raw = await _read_body(scope, receive, route.body_bytes)
+        except Refusal as refusal:
+            request.refusal = refusal
+        except _GoneError:
+            return  # in the middle of its body: it asked for nothing yet
         record = request.note(self.world)
         self.world.log.add(record)
-        rule = self.faults.for_request(_facts(record, raw)) if self.faults.requests else None
+        facts = _facts(record, request.raw)
+        rule = self.faults.for_request(facts) if self.faults.requests else None
         if rule is None:
             await self._answer(record, self._serve(request), send)
         else:
@@ -103,9 +121,11 @@ class Endpoint:
 
     def _serve(self, request: _Request) -> Reply:
         try:
-            if request.route is None:
-                raise self._miss()
-            return request.route.handle(request.check(self.world, request.route))
+            if request.refusal is not None:
+                raise request.refusal
+            # The key once more: a body may take its time, and a fault too.
+            route, party = request.admit(self.world, self._miss)
+            return route.handle(request.check(self.world, route, party))
         except Refusal as refusal:
             headers = {}
             if refusal.retry_after is not None:
@@ -118,7 +138,11 @@ class Endpoint:
         return not_found("Route")
 
 
-@attrs.frozen
+class _GoneError(Exception):
+    """The client went away before it had said everything."""
+
+
+@attrs.define(eq=False)
 class _Request:
     """What an ASGI request says, before anything was checked."""
 
@@ -128,10 +152,12 @@ class _Request:
     path: str
     params: Mapping[str, str]
     query: str
-    raw: bytes
+    raw: bytes = b""
+    refusal: Refusal | None = None
+    """Why the body was not read, or not to its end."""
 
     @classmethod
-    def read(cls, scope: Scope, route: Route | None, raw: bytes) -> _Request:
+    def read(cls, scope: Scope, route: Route | None) -> _Request:
         key = next((value for name, value in scope["headers"] if name == b"x-api-key"), b"")
         return cls(
             scope["method"],
@@ -140,27 +166,34 @@ class _Request:
             scope["path"],
             scope.get("path_params", {}),
             scope["query_string"].decode("latin-1"),
-            raw,
         )
 
     def note(self, world: World) -> RequestRecord:
         """Return the row of the log."""
         party = world.keys.get(self.key)
+        path = self.path + (f"?{self.query}" if self.query else "")
+        room_id, own_id = (self.params.get(name, "")[:TEXT_CHARS] for name in ("chat_id", "id"))
         return RequestRecord(
             at=world.elapsed(),
             method=self.method,
-            path=self.path + (f"?{self.query}" if self.query else ""),
+            path=path[:TEXT_CHARS],
             route=self.route.name if self.route is not None else "",
             party_id=party.id if party is not None else None,
-            room_id=self.params.get("chat_id"),
-            message_id=self.params.get("id") if "chat_id" in self.params else None,
+            room_id=room_id or None,
+            message_id=(own_id or None) if room_id else None,
         )
 
-    def check(self, world: World, route: Route) -> Call:
-        """Check in the order of the contract: 401, 403 kind of key, 404, 403 stopped, 4xx input."""
+    def admit(self, world: World, miss: Callable[[], Refusal]) -> tuple[Route, Party]:
+        """Check what needs no body, in the order of the contract: 401, no route, 403 kind of key."""
         party = authenticate(world, self.key)
-        if party.kind != route.caller:
-            raise forbidden(f"This route is for {route.caller.lower()} keys")
+        if self.route is None:
+            raise miss()
+        if party.kind != self.route.caller:
+            raise forbidden(f"This route is for {self.route.caller.lower()} keys")
+        return self.route, party
+
+    def check(self, world: World, route: Route, party: Party) -> Call:
+        """Check the rest: 404, 403 stopped, 4xx input."""
         room = route.room(world, party, self.params["chat_id"]) if route.room else None
         if route.posts and room is not None and room.is_stopped(party.id):
             raise stopped()
@@ -192,16 +225,27 @@ def _body(raw: bytes) -> Any:
         raise bad_request("The body is not JSON") from None
 
 
-async def _read_body(receive: Receive) -> bytes:
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    chunks = [body]
-    while message.get("more_body"):
+async def _read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        Refusal: 413, it is announced as larger than *limit* bytes, or turns out to be.
+        _GoneError: it broke off.
+    """
+    announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    # The first digits of a number that long are above every limit too.
+    if announced.isdigit() and int(announced[:19]) > limit:
+        raise too_large(limit)
+    body = bytearray()  # many small parts would cost many times their size
+    while True:
         message = await receive()
-        chunks.append(message.get("body", b""))
-    return b"".join(chunks)
+        if message["type"] == "http.disconnect":
+            raise _GoneError
+        body += message.get("body", b"")
+        if len(body) > limit:
+            raise too_large(limit)
+        if not message.get("more_body"):
+            return bytes(body)
 
 
 async def _send_reply(send: Send, reply: Reply, raw: bytes | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -12,6 +12,10 @@ from band_trio.localband.party import Agent, Party, User
 from band_trio.localband.room import Room
 from band_trio.localband.world import World
 from band_trio.protocol.errors import LocalStateError
+
+JSON_BYTES: Final = 1024 * 1024
+"""Largest body of a request, but for those that carry the content of a message: the largest of the
+others, an event, has 16 384 characters and 65 536 bytes of metadata (platform docs, Limits)."""
 
 Finder = Callable[[World, Party, str], Room]
 """Finds the room of a path for its caller, or refuses with 404."""
@@ -92,5 +96,7 @@ class Route:
     """How the room of `{chat_id}` is found."""
     query: Mapping[str, Parse] = attrs.field(factory=dict)
     reads_body: bool = False
+    body_bytes: int = JSON_BYTES
+    """More is refused with 413, on routes that do not look at their body too."""
     posts: bool = False
     """Refused with 403 while the agent is stopped in the room."""

@@ -1,141 +1,142 @@
-"""The loopback faces: REST and the channels behind a real server on 127.0.0.1."""
+"""The loopback face: REST and the channels on one port of 127.0.0.1.
+
+Connections are taken here, because the bytes of a socket must be cut and counted; by its first
+line one goes to `serve_socket` or to Hypercorn. What bounds a connection for REST:
+
+* a head: `HEAD_SECONDS` for its first line, `keep_alive_timeout` for the rest of it and between
+  requests, and `h11_max_incomplete_size` with one read on top;
+* a body: it is read after the key, up to the limit of its route (`rest`); until then one read and
+  `max_app_queue_size` parts of it wait, and so does the client. What is not wanted: `Unread`;
+* what a client does not read: `UNREAD_MS`.
+"""
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import attrs
 import trio
-from hypercorn.config import Config, Sockets
-from hypercorn.trio import serve
-from hypercorn.typing import ASGIFramework
-from starlette.types import ASGIApp, Receive, Scope, Send
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, LifespanState
+from starlette.types import ASGIApp
 
 from band_trio.endpoints import SOCKET_PATH
+from band_trio.hygiene import error_text
 from band_trio.localband.fault_rules import Cut
 from band_trio.localband.hub import Hub
-from band_trio.localband.refusal import not_found
-from band_trio.localband.relay import Relay
-from band_trio.localband.routes import Reply
-from band_trio.localband.session import serve_session
-from band_trio.protocol import codec
+from band_trio.localband.sockets import serve_socket
+from band_trio.localband.streams import LoopbackStream
+from band_trio.localband.unread import Unread
 
 UNREAD_MS: Final = 3000
 """A client that does not take its bytes for so long is dropped; without it, one such client holds
 up the shutdown for ever."""
+HEAD_SECONDS: Final = 10.0
+"""A client that opened a connection and asks for nothing is dropped."""
+GRACE_SECONDS: Final = 0.5
+"""For answers under way when the platform is closed."""
+
+_log: Final = logging.getLogger(__name__)
 
 
-class _LoopbackConfig(Config):
-    """Hypercorn's options, with a bound on clients that do not read."""
-
-    def create_sockets(self) -> Sockets:
-        sockets = super().create_sockets()
-        for each in sockets.insecure_sockets:
-            # Accepted sockets inherit it. Linux only; elsewhere the bound is missing.
-            if hasattr(socket, "TCP_USER_TIMEOUT"):
-                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
-        return sockets
-
-
-def loopback_config(port: int) -> Config:
-    """Return the server's options; port 0 picks a free one."""
-    config = _LoopbackConfig()
-    config.bind = [f"127.0.0.1:{port}"]
+def loopback_config() -> Config:
+    """Return Hypercorn's options."""
+    config = Config()
     config.errorlog = None
     config.accesslog = None
     config.include_server_header = False
-    config.graceful_timeout = 0.5
     # Longer than any client keeps an idle connection: a request never meets one just closed.
     config.keep_alive_timeout = 120
-    config.websocket_max_message_size = 4 * 1024 * 1024
+    config.h11_max_incomplete_size = 16 * 1024
+    config.max_app_queue_size = 10
     return config
 
 
 @asynccontextmanager
-async def open_server(app: ASGIApp, port: int) -> AsyncGenerator[int]:
-    """Serve *app* until the block ends; yields the port that was bound.
+async def open_server(app: ASGIApp, hub: Hub, port: int) -> AsyncGenerator[int]:
+    """Serve *app* and the sockets of *hub* until the block ends; yields the port that was bound.
 
     Raises:
         OSError: the port is taken.
     """
-    stop, options = trio.Event(), loopback_config(port)
+    # The cast: both sides mean ASGI, each with types of its own.
+    server = _Server(hub, ASGIWrapper(cast("ASGIFramework", Unread(app))))
     async with trio.open_nursery() as nursery:
-        # The cast: both sides mean ASGI, each with types of its own.
-        framework = cast("ASGIFramework", app)
-        binds: list[str] = await nursery.start(
-            partial(serve, framework, options, shutdown_trigger=stop.wait, mode="asgi")
-        )
-        yield int(binds[0].rpartition(":")[2])
-        stop.set()
-
-
-# --------------------------------------------------------------------------- the socket
-
-
-@attrs.define(eq=False)
-class _AsgiWire:
-    """A socket of the server as the session sees it."""
-
-    _receive: Receive
-    _send: Send
-
-    async def receive(self) -> str | bytes | None:
-        message = await self._receive()
-        if message["type"] != "websocket.receive":
-            return None
-        data: str | bytes = message.get("text") or message.get("bytes") or b""
-        return data
-
-    async def send(self, text: str) -> None:
-        await self._send({"type": "websocket.send", "text": text})
-
-    async def close(self, code: int, reason: str) -> None:
-        await self._send({"type": "websocket.close", "code": code, "reason": reason})
+        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+        for each in listeners:
+            # Accepted sockets inherit it. Linux only; elsewhere the bound is missing.
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                each.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
+        await nursery.start(server.serve, listeners)
+        bound: int = listeners[0].socket.getsockname()[1]
+        yield bound
+        server.stop.set()
 
 
 @attrs.define(eq=False)
-class LoopbackSockets:
-    """The channels as an ASGI application."""
+class _Server:
+    """Takes connections until it is stopped."""
 
     hub: Hub
-    relay: Relay
+    app: ASGIWrapper
+    config: Config = attrs.field(factory=loopback_config)
+    context: WorkerContext = attrs.field(factory=lambda: WorkerContext(None))
+    stop: trio.Event = attrs.field(factory=trio.Event)
+    sockets: set[LoopbackStream] = attrs.field(factory=set)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one upgrade, and the session if it is admitted."""
-        await receive()
-        if scope["path"] != SOCKET_PATH:
-            missing = not_found("Socket")
-            await _deny(send, Reply(404, missing.body(self.hub.world.new_id())))
-            return
-        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        verdict = self.hub.admit(scope["query_string"].decode("latin-1"), headers)
-        if isinstance(verdict, Reply):
-            await _deny(send, verdict)
-            return
-        await send({"type": "websocket.accept"})
-        port: int = scope["client"][1]
+    async def serve(
+        self,
+        listeners: list[trio.SocketListener],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve all connections; those that are open at the end have `GRACE_SECONDS`."""
+        async with trio.open_nursery() as connections:
+            async with trio.open_nursery() as accepting:
+                accept = partial(
+                    trio.serve_listeners, self._connect, listeners, handler_nursery=connections
+                )
+                await accepting.start(accept)
+                task_status.started()
+                await self.stop.wait()
+                accepting.cancel_scope.cancel(reason="the platform is closed")
+            await self.context.terminated.set()
+            for stream in self.sockets:
+                stream.sever(Cut.FIN)  # a client that does not read would hold up the end
+            connections.cancel_scope.deadline = trio.current_time() + GRACE_SECONDS
 
-        def sever(how: Cut) -> None:
-            if not self.relay.sever(port, how):
-                # Not through the relay: the bytes are out of reach, the session is not.
-                bare.cancel(reason="cut")
+    async def _connect(self, wire: trio.SocketStream) -> None:
+        stream = LoopbackStream(wire)
+        try:
+            line = b""
+            with trio.move_on_after(HEAD_SECONDS):
+                line = await stream.read_line()
+            if _asks_for_socket(line):
+                await self._serve_socket(stream)
+            elif line:
+                await TCPServer(self.app, self.config, self.context, LifespanState({}), stream)  # type: ignore[arg-type]  # it wants the bytes, and both addresses
+        except Exception as exc:  # noqa: BLE001 - the boundary: one connection must not end the others
+            _log.warning("a connection was given up: %s", error_text(exc, 200))
+        finally:
+            await trio.aclose_forcefully(wire)
 
-        with trio.CancelScope() as bare:
-            wire = _AsgiWire(receive, send)
-            await serve_session(self.hub, verdict, wire, sever, partial(self.relay.silence, port))
+    async def _serve_socket(self, stream: LoopbackStream) -> None:
+        self.sockets.add(stream)
+        try:
+            await serve_socket(self.hub, stream, stream.sever, stream.silence)
+            await stream.linger()
+        finally:
+            self.sockets.discard(stream)
 
 
-async def _deny(send: Send, reply: Reply) -> None:
-    headers: list[Any] = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
-    body = b"" if reply.body is None else codec.dumps(reply.body)
-    if body:
-        headers.append((b"content-type", b"application/json"))
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send(
-        {"type": "websocket.http.response.start", "status": reply.status, "headers": headers}
-    )
-    await send({"type": "websocket.http.response.body", "body": body})
+def _asks_for_socket(line: bytes) -> bool:
+    method, _, rest = line.partition(b" ")
+    return method == b"GET" and rest.split(b" ")[0].partition(b"?")[0] == SOCKET_PATH.encode()

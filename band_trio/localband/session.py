@@ -8,7 +8,8 @@ from typing import Final, Protocol
 import trio
 
 from band_trio.localband.fault_rules import Cut, JoinFacts
-from band_trio.localband.hub import OUTBOX, Close, Hub, Session, Ticket
+from band_trio.localband.hub import Hub, Session, Ticket
+from band_trio.localband.outbox import Close, Outbox
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.phoenix import (
     HEARTBEAT,
@@ -53,35 +54,34 @@ async def serve_session(
         await wire.close(_INTERNAL_ERROR, "unsupported serializer")
         return
     hub.opened += 1
-    # Bounded: a peer that does not read for so many frames is dropped (Session.send).
-    outbox, inbox = trio.open_memory_channel[str | Close](OUTBOX)
-    with trio.CancelScope() as scope, outbox:
+    outbox = Outbox()
+    with trio.CancelScope() as scope:
         session = Session(ticket.party, hub.opened, outbox, scope, sever, silence)
+        session.close_seconds = hub.close_seconds
         session.reading.set()
         hub.enter(session)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_write, inbox, wire, nursery.cancel_scope)
+                nursery.start_soon(_write, outbox, wire, nursery.cancel_scope)
                 nursery.start_soon(_watch, hub, session)
                 await _read(hub, session, wire)
                 nursery.cancel_scope.cancel(reason="the peer is gone")
         finally:
+            outbox.closed = True
             hub.leave(session)
 
 
-async def _write(
-    inbox: trio.MemoryReceiveChannel[str | Close], wire: Wire, everything: trio.CancelScope
-) -> None:
+async def _write(outbox: Outbox, wire: Wire, everything: trio.CancelScope) -> None:
     """Be the only one who sends on the wire; ends the session with its last frame."""
-    with inbox:
-        async for item in inbox:
-            if isinstance(item, Close):
-                await wire.close(item.code, item.reason)
-                break
-            try:
-                await wire.send(item)
-            except trio.BrokenResourceError:
-                break
+    while True:
+        item = await outbox.take()
+        if isinstance(item, Close):
+            await wire.close(item.code, item.reason)
+            break
+        try:
+            await wire.send(item)
+        except trio.BrokenResourceError:
+            break
     everything.cancel(reason="the socket is closed")
 
 

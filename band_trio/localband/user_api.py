@@ -21,7 +21,7 @@ from band_trio.localband.party import Agent
 from band_trio.localband.refusal import invalid
 from band_trio.localband.room import Room
 from band_trio.localband.routes import Call, Reply, Route, data
-from band_trio.localband.validate import new_chat, section, text
+from band_trio.localband.validate import MESSAGE_BODY_BYTES, new_chat, section, text
 from band_trio.localband.world import World
 from band_trio.protocol.structure import timestamp_text
 
@@ -249,7 +249,14 @@ _as_member: Final = partial(Route, caller="User", room=World.room_of)
 _as_owner: Final = partial(Route, caller="User", room=World.room_for_owner)
 
 ROUTES: Final = (
-    _as_member("user_post_message", "POST", f"{_ROOM}/messages", post_message, reads_body=True),
+    _as_member(
+        "user_post_message",
+        "POST",
+        f"{_ROOM}/messages",
+        post_message,
+        reads_body=True,
+        body_bytes=MESSAGE_BODY_BYTES,
+    ),
     _as_reader(
         "user_messages",
         "GET",

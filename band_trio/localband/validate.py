@@ -10,6 +10,8 @@ from band_trio.localband.refusal import Refusal, invalid
 from band_trio.protocol import codec
 from band_trio.protocol.rest import EVENT_CHARS, EVENT_METADATA_BYTES, MESSAGE_BYTES
 
+MESSAGE_BODY_BYTES: Final = 8 * MESSAGE_BYTES
+"""Room for a message whose content is escaped, six bytes for one, and what goes with it."""
 TITLE_CHARS: Final = 120
 EVENT_TYPES: Final = ("thought", "tool_call", "tool_result", "error", "task", "attention")
 ATTENTION_KINDS: Final = ("question", "assumption", "failure", "review")

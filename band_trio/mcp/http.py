@@ -17,6 +17,8 @@ import trio
 from hypercorn.config import Config, Sockets
 from hypercorn.trio import serve
 from hypercorn.typing import ASGIFramework
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import (
     StreamableHTTPASGIApp,
     StreamableHTTPSessionManager,
@@ -47,7 +49,8 @@ class LocalMCPServer:
     their `Host`, so that no web page can reach the server by a name of its own. `GET /healthz`
     answers without a token.
 
-    On a *room_bound* server each room has its own URL (`url_of`), and tools take no `chat_id`.
+    On a *room_bound* server each room has its own URL (`url_of`), and tools take no `chat_id`; a
+    session stays with the room by whose URL it was opened.
     The port is a free one of the range; `port_min=0` leaves it to the system.
     """
 
@@ -123,8 +126,9 @@ class LocalMCPServer:
             self.server.protocol(_room_of), max_sessions=SESSIONS
         )
         path = f"/rooms/{{room_id}}{self._path}" if self.room_bound else self._path
+        sessions: ASGIApp = StreamableHTTPASGIApp(manager)
         routes = [
-            Route(path, endpoint=StreamableHTTPASGIApp(manager)),
+            Route(path, endpoint=_InItsRoom(sessions) if self.room_bound else sessions),
             Route("/healthz", endpoint=_healthy),
         ]
         guarded = _Guard(Starlette(routes=routes), _LOOPBACK | {self.host}, self.token)
@@ -196,6 +200,22 @@ def _room_of(request: Request) -> str | None:
     return None if http is None else http.path_params.get("room_id")
 
 
+@attrs.frozen
+class _InItsRoom:
+    """Keeps a session in the room by whose URL it was opened.
+
+    The manager serves a session to the party only that opened it: to it the room is the party, and
+    a session that comes by the URL of another room does not exist.
+    """
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        room_id: str = scope["path_params"]["room_id"]
+        party = AuthenticatedUser(AccessToken(token="", client_id=room_id, scopes=[]))
+        await self.app({**scope, "user": party}, receive, send)
+
+
 async def _healthy(_: HttpRequest) -> Response:  # noqa: ASYNC124 - a sync one would run in a thread
     return JSONResponse({"status": "ok"})
 
@@ -221,8 +241,9 @@ class _Guard:
             return PlainTextResponse("this server is not for web pages of others", 403)
         if not self.token or scope["path"] == "/healthz":
             return None
-        given = headers.get(b"authorization", b"")
-        if hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        known = hmac.compare_digest(given.strip(b" "), self.token.encode())
+        if known and scheme.lower() == b"bearer":
             return None
         return PlainTextResponse("a token is needed", 401, {"WWW-Authenticate": "Bearer"})
 

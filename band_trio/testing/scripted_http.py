@@ -204,7 +204,8 @@ async def respond(
 
 
 def _bearer(request: HttpRequest) -> str:
-    return request.headers.get("authorization", "").removeprefix("Bearer ")
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _worded(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
 from email.utils import formatdate
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from band_trio.link.retry_after import (
     LONGEST_SECONDS,
@@ -90,7 +93,6 @@ def test_waits_of_any_kind_are_believed_or_not(told: float | None, wait: float |
         ({}, {"error": {"retry_after": -1}}, None),
         ({"retry-after": "3"}, {"error": {"retry_after": 12}}, 12),
         ({"retry-after": "30"}, {"error": {"retry_after": 12}}, 30),
-        ({"x-ratelimit-reset": "1"}, None, 0),
         ({"x-ratelimit-reset": "odd"}, None, None),
         ({"retry-after": "3", "x-ratelimit-reset": "99999999999"}, None, 3),
     ],
@@ -99,3 +101,86 @@ def test_the_longest_of_header_and_body(
     headers: dict[str, str], body: object, seconds: float | None
 ) -> None:
     assert read_retry_after(headers.get, body) == seconds
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-reset": "30"}, 30),
+        ({"x-ratelimit-reset": "0.5"}, 0.5),
+        ({"x-ratelimit-reset": "99999999"}, LONGEST_SECONDS),  # a wait still, and too long
+        ({"x-ratelimit-reset": "100000000"}, 0),  # a moment, long ago
+        ({"x-ratelimit-reset": "-30"}, None),
+        ({"x-ratelimit-reset": "nan"}, None),
+        ({"x-ratelimit-reset": "inf"}, None),
+        ({"x-ratelimit-reset": "1e300"}, LONGEST_SECONDS),
+        ({"retry-after-ms": "2500"}, 2.5),
+        ({"retry-after-ms": " 2500.5 "}, 2.5005),
+        ({"retry-after-ms": "0"}, 0),
+        ({"retry-after-ms": "-1"}, None),
+        ({"retry-after-ms": "1e300"}, LONGEST_SECONDS),
+        ({"retry-after-ms": "soon", "x-ratelimit-reset": "30"}, 30),
+        ({"retry-after": "3", "retry-after-ms": "2500"}, 3),
+        ({"retry-after": "2", "retry-after-ms": "2500"}, 2.5),
+    ],
+)
+def test_c73_waits_in_other_spellings(headers: dict[str, str], seconds: float | None) -> None:
+    assert read_retry_after(headers.get, None) == seconds
+
+
+@pytest.fixture
+def new_york(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    assert time.timezone == 5 * 3600
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("zone", [" GMT", " -0000", " +0000", ""])
+@pytest.mark.parametrize("date", ["Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00"])
+@pytest.mark.usefixtures("new_york")
+def test_c73_dates_without_a_zone_are_utc(zone: str, date: str) -> None:
+    asked = f"Wed, 21 Oct 2015 07:28:30{zone}"
+    assert read_retry_after({"retry-after": asked, "date": date}.get, None) == 30
+
+
+@pytest.mark.usefixtures("new_york")
+def test_c73_a_date_without_a_zone_is_compared_with_our_clock() -> None:
+    asked = formatdate(time.time() + 90)  # the standard library ends it with -0000
+    assert asked.endswith("-0000")
+    soon = parse_retry_after(asked)
+    assert soon is not None
+    assert 85 < soon <= 91
+
+
+_DATES = st.tuples(
+    st.sampled_from(["Wed, ", "", "wed,", "9"]),
+    st.integers(-1, 99),
+    st.sampled_from([" Oct ", "-Oct-", " Foo ", " "]),
+    st.one_of(st.integers(0, 10_000), st.sampled_from([10**30, -1])),
+    st.sampled_from([" 07:28:00", " 24:61:61", " 7", " 07:28:00:00", ""]),
+    st.sampled_from(["", " GMT", " -0000", " EST", " +9999", " -99999999999", " Z"]),
+).map(lambda parts: "".join(map(str, parts)))
+_TEXTS = st.one_of(
+    st.none(),
+    st.text(max_size=30),
+    _DATES,
+    st.floats().map(str),
+    st.integers().map(str),
+    st.sampled_from(["9" * 5000, "1e400", "-0", "1_0", "\u0661", "nan", "-inf", "0x10"]),
+)
+_NAMES = ("retry-after", "retry-after-ms", "x-ratelimit-reset", "date")
+
+
+@given(
+    st.fixed_dictionaries(dict.fromkeys(_NAMES, _TEXTS)),
+    st.one_of(_TEXTS, st.integers(), st.floats(), st.just(10**400)),
+)
+def test_c73_any_text_is_no_wait_or_one_within_an_hour(
+    headers: dict[str, str | None], told: object
+) -> None:
+    for body in (None, {"error": {"retry_after": told}}):
+        wait = read_retry_after(headers.get, body)
+        assert wait is None or 0 <= wait <= LONGEST_SECONDS

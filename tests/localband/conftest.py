@@ -21,3 +21,10 @@ async def memory_band() -> AsyncGenerator[LocalBand]:
     """A platform in memory."""
     async with open_local_band(memory=True) as opened:
         yield opened
+
+
+@pytest.fixture
+async def loopback_band() -> AsyncGenerator[LocalBand]:
+    """A platform on 127.0.0.1."""
+    async with open_local_band() as opened:
+        yield opened

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import band_trio.localband
 from band_trio.localband import Cut, LocalAgent, LocalBand, open_local_band
 from band_trio.localband.hub import Session
+from band_trio.localband.outbox import Close, Outbox
 from tests.localband.kit import Gone, Refused, open_rest, open_socket
 
 PURE = [
@@ -150,11 +152,12 @@ async def test_closing_does_not_wait_for_a_deaf_client() -> None:
     assert trio.current_time() - began < 3
 
 
-async def test_a_peer_that_falls_too_far_behind_is_dropped() -> None:
-    outbox, _inbox = trio.open_memory_channel[object](2)  # two frames fit
+async def test_g86_a_peer_that_falls_too_far_behind_is_closed() -> None:
+    outbox = Outbox(limit=2 * sys.getsizeof("1"))
     with trio.CancelScope() as scope:
         session = Session(None, 1, outbox, scope, print, print)  # type: ignore[arg-type]
-        assert [session.send(str(n)) for n in range(3)] == [True, True, False]
-        await trio.sleep_forever()
-    assert scope.cancelled_caught
-    assert session.ending == "too slow"
+        assert [session.send(str(n)) for n in range(4)] == [True, True, False, False]
+        assert session.ending == "too slow"
+        assert scope.deadline <= trio.current_time() + 1
+        # What waited is thrown away: its agent lists it when it is back.
+        assert await outbox.take() == Close(1011, "too slow")

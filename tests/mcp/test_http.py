@@ -61,6 +61,39 @@ async def test_each_room_has_its_path() -> None:
                 _ = server.url
 
 
+def call(name: str, arguments: object) -> dict[str, object]:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+
+
+async def test_a_session_stays_with_the_room_in_which_it_was_opened() -> None:
+    turns = OpenTurns()
+    server = local(turns, room_bound=True, port_min=0)
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    about |= {"clientInfo": {"name": "c", "version": "1"}}
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    headers = {"Accept": "application/json, text/event-stream"}
+    with trio.fail_after(10):
+        async with (
+            serving(server),
+            open_turn(turns, "r1") as one,
+            open_turn(turns, "r2") as two,
+            httpx2.AsyncClient(headers={**server.headers, **headers}) as http,
+        ):
+            opened = await http.post(server.url_of("r1"), json=opening)
+            http.headers["mcp-session-id"] = opened.headers["mcp-session-id"]
+            ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert (await http.post(server.url_of("r1"), json=ready)).is_success
+            hello = call("band_send_message", BODY)
+            for other in ("r2", "r3", "R1"):
+                assert (await http.post(server.url_of(other), json=hello)).status_code == 404
+                assert (await http.get(server.url_of(other))).status_code == 404
+                assert (await http.delete(server.url_of(other))).status_code == 404
+            assert (one.tools.chat, two.tools.chat) == ([], [])
+            assert (await http.post(server.url_of("r1"), json=hello)).is_success
+            assert (one.tools.chat, two.tools.chat) == (["hello"], [])
+
+
 async def test_who_may_ask() -> None:
     turns = OpenTurns()
     server = local(turns)
@@ -80,7 +113,11 @@ async def test_who_may_ask() -> None:
             good = server.headers
             accept = {"Accept": "application/json, text/event-stream"}
             assert await status({}) == 401
-            assert await status({"Authorization": "Bearer wrong"}) == 401
+            for wrong in ("Bearer wrong", f"Basic {server.token}", server.token, "Bearer", ""):
+                assert await status({"Authorization": wrong}) == 401
+            for scheme in ("bearer ", "BEARER ", "Bearer  "):
+                written = {"Authorization": f"{scheme}{server.token}"}
+                assert await status({**written, **accept}) < 401
             assert await status({**good, "Host": "evil.example"}) == 421
             assert await status({**good, "Host": f"localhost:{server.port}", **accept}) < 401
             assert await status({**good, "Origin": "http://evil.example"}) == 403

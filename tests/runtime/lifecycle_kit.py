@@ -14,8 +14,8 @@ import trio.testing
 from hypothesis import settings
 
 from band_trio import Agent, SessionConfig, ShutdownReport
-from band_trio.localband.memory import UPGRADE_SECONDS
 from band_trio.localband.records import RequestRecord
+from band_trio.localband.sockets import UPGRADE_SECONDS
 from band_trio.runtime.instance_lock import instance_lock
 from tests.runtime.harness import Behaviour, Scripted, Stage, reply, stage
 

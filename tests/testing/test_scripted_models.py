@@ -74,8 +74,11 @@ async def test_a_connection_is_used_again(opener: Any, path: str) -> None:
 async def test_wrong_requests_are_refused(opener: Any, path: str) -> None:
     async with opener(ScriptedModel()) as server:
         assert (await post(server, path, authorization="Bearer wrong")).status_code == 401
+        lower = f"bearer {server.api_key}"
+        stream = {**BODY, "stream": True}
+        assert (await post(server, path, stream, authorization=lower)).status_code == 400
         assert (await post(server, "/elsewhere")).status_code == 404
-        assert (await post(server, path, {**BODY, "stream": True})).status_code == 400
+        assert (await post(server, path, stream)).status_code == 400
         assert (await post(server, path, {**BODY, "messages": []})).status_code == 400
         assert (await post(server, path, {"model": "m"})).status_code == 400
 
