@@ -255,12 +255,19 @@ def clean_text(text: str, limit: int = LINE_CHARS, secrets: Iterable[str] = ()) 
     r"""Return somebody else's words fit for a line of ours, in a log or an error.
 
     One line of at most *limit* characters without secrets; controls are shown as escapes (`\n`).
-    What goes to a room or to a model may keep its lines: see `error_text`.
+    What goes to a room or to a model may keep its lines: see `clean_lines`.
     """
     # Masking a megabyte would stop the whole program for half a second.
     longest = 2 * max(_WINDOW, limit)
     text = clip(_escaped(clip(text, longest)), longest)
     return clip(redact_credentials(text, secrets), limit)
+
+
+def clean_lines(text: str, limit: int, secrets: Iterable[str] = ()) -> str:
+    """Return somebody else's words fit for a room or a model: as `clean_text`, with their lines."""
+    text = clip(text, 2 * max(_WINDOW, limit))
+    text = redact_credentials(without_controls(without_surrogates(text)), secrets)
+    return clip(text, limit)
 
 
 def class_name(error: BaseException) -> str:
@@ -294,8 +301,7 @@ def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) ->
     text = "; ".join(_describe(leaf) for leaf in leaf_errors(error))
     # Cut before it is looked at: such a text can be megabytes long.
     text = without_tracebacks(clip(text, 2 * max(_WINDOW, limit)))
-    text = redact_credentials(without_controls(without_surrogates(text)), secrets)
-    text = clip(text, limit)
+    text = clean_lines(text, limit, secrets)
     return text if has_visible(text) else class_name(error)
 
 

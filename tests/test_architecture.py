@@ -33,6 +33,7 @@ LAYERS: Final[list[set[str]]] = [
         "bell",
         "leaves",
         "nurseries",
+        "secret",
         "shares",
     },
     {"features"},
