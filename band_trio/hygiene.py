@@ -257,17 +257,18 @@ def clean_text(text: str, limit: int = LINE_CHARS, secrets: Iterable[str] = ()) 
     One line of at most *limit* characters without secrets; controls are shown as escapes (`\n`).
     What goes to a room or to a model may keep its lines: see `clean_lines`.
     """
-    # Masking a megabyte would stop the whole program for half a second.
-    longest = 2 * max(_WINDOW, limit)
-    text = clip(_escaped(clip(text, longest)), longest)
-    return clip(redact_credentials(text, secrets), limit)
+    return masked(_escaped(clip(text, 2 * max(_WINDOW, limit))), limit, secrets)
 
 
 def clean_lines(text: str, limit: int, secrets: Iterable[str] = ()) -> str:
     """Return somebody else's words fit for a room or a model: as `clean_text`, with their lines."""
-    text = clip(text, 2 * max(_WINDOW, limit))
-    text = redact_credentials(without_controls(without_surrogates(text)), secrets)
-    return clip(text, limit)
+    return masked(without_controls(without_surrogates(text)), limit, secrets)
+
+
+def masked(text: str, limit: int, secrets: Iterable[str] = ()) -> str:
+    """Return *text* without secrets, cut in the middle to *limit* characters."""
+    # Masking a megabyte would stop the whole program for half a second.
+    return clip(redact_credentials(clip(text, 2 * max(_WINDOW, limit)), secrets), limit)
 
 
 def class_name(error: BaseException) -> str:

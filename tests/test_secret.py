@@ -36,7 +36,7 @@ def test_c60_a_secret_is_itself_and_shows_nothing() -> None:
     secret = Secret(KEY)
 
     assert secret == KEY
-    assert {secret: 1}[KEY] == 1
+    assert hash(secret) == hash(KEY)
     assert f"{secret}" == KEY
     assert pickle.loads(pickle.dumps(secret)) == copy.copy(secret) == KEY
     for holder in (secret, [secret], {"k": (secret,)}, secret.encode(), secret.encode().decode()):
