@@ -16,6 +16,7 @@ from band_trio.config import AgentConfig, ContactEventConfig, ContactStrategy, S
 from band_trio.credentials import Credentials, load_agent_config
 from band_trio.endpoints import resolve_endpoints
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError
+from band_trio.hygiene import traceback_text
 from band_trio.logs import thinned_lines
 from band_trio.nurseries import GuardedNursery
 from band_trio.preprocessing import DefaultPreprocessor
@@ -24,6 +25,7 @@ from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.runtime.platform_runtime import PlatformRuntime
 from band_trio.runtime.services import Callbacks
 from band_trio.runtime.settings import RunSettings
+from band_trio.secret import silent
 from band_trio.types import FrameworkAdapter, Hook, Preprocessor
 
 _log: Final = logging.getLogger(__name__)
@@ -74,6 +76,7 @@ class Agent:
         Raises:
             BandConfigError: an option, a URL, a credential or the adapter is not usable.
         """
+        api_key = silent(api_key)  # a traceback with locals shows this frame
         config = config or AgentConfig()
         _check_adapter(adapter)
         _check_contacts(contact_config)
@@ -277,7 +280,7 @@ def _raise_errors(errors: list[BaseException]) -> None:
     if program_ends:  # bare, so that a program ends with its exit code, whatever else has failed
         for error in errors:
             if error is not program_ends[0]:
-                _log.error("the agent also failed with %s", type(error).__name__, exc_info=error)
+                _log.error("the agent also failed\n%s", traceback_text(error))
         raise program_ends[0]
     if len(errors) == 1:
         raise errors[0]

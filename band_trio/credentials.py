@@ -9,7 +9,9 @@ import attrs
 import yaml
 
 from band_trio.errors import BandConfigError
+from band_trio.hygiene import clean_text
 from band_trio.ids import ID
+from band_trio.secret import Secret, silent
 
 CONFIG_FILE: Final = "agent_config.yaml"
 
@@ -18,14 +20,16 @@ PROXY_MANAGED_API_KEY: Final = "proxy-managed"
 
 _FIELDS: Final = ("agent_id", "api_key")
 _NAMES_SHOWN: Final = 20
+_NAME_CHARS: Final = 80
+"""Longest name of a file that an error quotes."""
 
 
 @attrs.frozen
 class Credentials:
-    """Who the agent is; the key is in no repr."""
+    """Who the agent is; the key is in no repr, nor is a copy of it."""
 
     agent_id: str
-    api_key: str = attrs.field(repr=False)
+    api_key: str = attrs.field(repr=False, converter=silent)
 
     def __attrs_post_init__(self) -> None:
         problems = [
@@ -66,6 +70,14 @@ def load_agent_config(key: str, *, config_path: str | Path | None = None) -> tup
         BandConfigError: the file is missing or not YAML, the key is unknown, a field is missing.
     """
     path = Path(config_path) if config_path is not None else get_config_path()
+    try:
+        return _load(key, path)
+    except BandConfigError as exc:
+        # The frames below hold the keys of the file, which tools that print locals would show.
+        raise exc.with_traceback(None) from None
+
+
+def _load(key: str, path: Path) -> tuple[str, str]:
     data = _read_yaml(path)
     if key in data:
         entry = data[key]
@@ -78,11 +90,12 @@ def load_agent_config(key: str, *, config_path: str | Path | None = None) -> tup
     missing = [name for name in _FIELDS if not _is_filled(entry.get(name))]
     if missing:
         raise BandConfigError(f"{path}: {key!r} lacks {' and '.join(missing)} (non-empty text).")
-    return entry["agent_id"], entry["api_key"]
+    return entry["agent_id"], Secret(entry["api_key"])
 
 
 def _unknown_agent(path: Path, key: str, data: dict[Any, Any]) -> BandConfigError:
-    names = sorted(" ".join(str(name).split()) for name in data)
+    texts = (" ".join(name.split()) for name in data if isinstance(name, str))
+    names = sorted(clean_text(text, _NAME_CHARS) for text in texts)
     shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
     known = f" It has: {shown}." if names else " It is empty."
     return BandConfigError.with_suggestion(f"{path} has no agent {key!r}.{known}", key, names)

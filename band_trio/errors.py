@@ -20,15 +20,17 @@ BandError
 └─ InputNotAccepted                    an adapter started no work: keep the message
    └─ RoomClosingError (RuntimeError)  the adapter's room is going away
 
-Texts are for people: they name what happened, where, and what to do. No text of this module
-ever holds an API key, a header or a URL with a query.
+Texts are for people: they name what happened, where, and what to do. Whatever they quote, each is
+one line of bounded length, without controls and without what looks like a credential.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+from band_trio.hygiene import LINE_CHARS, clean_text
 
 API_ERROR_CHARS: Final = 500
 """The longest text of a `BandApiError`; a model reads it, so it must stay short."""
@@ -36,6 +38,15 @@ API_ERROR_CHARS: Final = 500
 
 class BandError(Exception):
     """Root of everything that band_trio raises on purpose."""
+
+    _longest: ClassVar[int] = LINE_CHARS
+
+    def __str__(self) -> str:
+        return clean_text(self._words(), self._longest)
+
+    def _words(self) -> str:
+        """Return the text as it was put together; it may quote others."""
+        return super().__str__()
 
 
 class BandConfigError(BandError, ValueError):
@@ -80,7 +91,7 @@ class BandSupersededError(BandConnectionError):
         self.message = message
         """The platform's words for people."""
 
-    def __str__(self) -> str:
+    def _words(self) -> str:
         return (
             f"A newer connection of this agent took over: {self.message} ({self.reason}). "
             "Only one may run at a time: stop the other one first."
@@ -93,6 +104,8 @@ class OutcomeUnknownError(BandConnectionError):
 
 class BandApiError(BandError):
     """The platform understood the request and said no."""
+
+    _longest = API_ERROR_CHARS
 
     def __init__(
         self,
@@ -164,7 +177,7 @@ class MessagePostError(BandToolError):
         """`mentioned_participant_not_in_room` or `outcome_unknown`."""
         self.detail = detail
 
-    def __str__(self) -> str:
+    def _words(self) -> str:
         return self.detail
 
 
@@ -175,7 +188,7 @@ class DeliveryFailedError(BandToolError):
         super().__init__(cause)
         self.cause = cause
 
-    def __str__(self) -> str:
+    def _words(self) -> str:
         return str(self.cause) or type(self.cause).__name__
 
 
@@ -190,7 +203,7 @@ class RoomExecutionStoppedError(BandError):
         super().__init__(room_id)
         self.room_id = room_id
 
-    def __str__(self) -> str:
+    def _words(self) -> str:
         return f"The agent is stopped in room {self.room_id}."
 
 
@@ -202,7 +215,7 @@ class ProviderRunError(BandError):
         self.code = code
         self.detail = detail
 
-    def __str__(self) -> str:
+    def _words(self) -> str:
         return ": ".join(part for part in (self.code, self.detail) if part) or "provider failure"
 
 

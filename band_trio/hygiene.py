@@ -45,14 +45,27 @@ _BASIC: Final = re.compile(r"\b((?i:basic))(\s{1,8})(?=[a-z]{0,64}[A-Z0-9+/=])[A
 _KEYS: Final = re.compile(
     r"\bthnv_[A-Za-z0-9_.~-]{4,}|\bsk-(?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{16,}"
 )
-_USERINFO: Final = re.compile(r"(?<=://)[^/\s:@'\"]{1,200}:[^/\s@'\"]{1,200}(?=@)")
+# With a scheme or without, as in `HTTPS_PROXY=user:password@host:3128`.
+_USERINFO: Final = re.compile(
+    r"(?:(?<=://)[^/\s:@'\"]{0,200}"
+    r"|(?<![^\s'\"=(<,;\[{])(?!(?i:mailto|acct|sips?|xmpp|cc|from|to):)[^/\s:@'\"=(<,;\[{]{1,200})"
+    r":[^/\s'\"]{1,200}(?=@[\w\[])"
+)
 _FIELD_NAME: Final = re.compile(rf"{_NAME}$", re.IGNORECASE)
 _HARMLESS: Final = frozenset({"none", "null", "true", "false"})
 _WINDOW: Final = 32_768
 """Characters at either end of a huge error text that are looked at; what is kept is far less."""
 _TRACEBACK_CHARS: Final = 20_000
 """Longest traceback in the log; head and tail are kept."""
+LINE_CHARS: Final = 4_000
+"""Longest text of somebody else in a line of ours."""
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What ends a line, moves the cursor, turns the reading direction, is not there to be seen, or
+# cannot be encoded. Joiners stay: emoji and some scripts are written with them.
+_UNFIT: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ufff9-\ufffb\ud800-\udfff]+"
+)
 
 
 def redact_credentials(text: str, secrets: Iterable[str] = ()) -> str:
@@ -234,12 +247,28 @@ def _is_flag_part(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
-def clean_text(text: str, limit: int, secrets: Iterable[str] = ()) -> str:
-    """Return somebody else's words fit for our logs and errors: no secrets, clean, capped."""
+def _escaped(text: str) -> str:
+    return _UNFIT.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def clean_text(text: str, limit: int = LINE_CHARS, secrets: Iterable[str] = ()) -> str:
+    r"""Return somebody else's words fit for a line of ours, in a log or an error.
+
+    One line of at most *limit* characters without secrets; controls are shown as escapes (`\n`).
+    What goes to a room or to a model may keep its lines: see `clean_lines`.
+    """
+    return masked(_escaped(clip(text, 2 * max(_WINDOW, limit))), limit, secrets)
+
+
+def clean_lines(text: str, limit: int, secrets: Iterable[str] = ()) -> str:
+    """Return somebody else's words fit for a room or a model: as `clean_text`, with their lines."""
+    return masked(without_controls(without_surrogates(text)), limit, secrets)
+
+
+def masked(text: str, limit: int, secrets: Iterable[str] = ()) -> str:
+    """Return *text* without secrets, cut in the middle to *limit* characters."""
     # Masking a megabyte would stop the whole program for half a second.
-    text = clip(text, 2 * max(_WINDOW, limit))
-    text = redact_credentials(without_controls(without_surrogates(text)), secrets)
-    return clip(text, limit)
+    return clip(redact_credentials(clip(text, 2 * max(_WINDOW, limit)), secrets), limit)
 
 
 def class_name(error: BaseException) -> str:
@@ -259,9 +288,10 @@ def traceback_text(error: BaseException, secrets: Iterable[str] = ()) -> str:
         if program_end(exc) is not None:
             raise
         text = error_text(error, _TRACEBACK_CHARS)
-    # A lone surrogate would break handlers that write UTF-8, masking megabytes of text would stop
-    # the whole program for a while.
-    return redact_credentials(clip(without_surrogates(text), _TRACEBACK_CHARS, "\n …\n"), secrets)
+    # Masking megabytes of text would stop the whole program for a while.
+    text = redact_credentials(clip(text, _TRACEBACK_CHARS, "\n …\n"), secrets)
+    # Indented, so that no line of somebody else's text can be taken for one of the log.
+    return "\n".join(f"  {_escaped(line)}" for line in text.rstrip("\n").split("\n"))
 
 
 def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) -> str:
@@ -272,8 +302,13 @@ def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) ->
     text = "; ".join(_describe(leaf) for leaf in leaf_errors(error))
     # Cut before it is looked at: such a text can be megabytes long.
     text = without_tracebacks(clip(text, 2 * max(_WINDOW, limit)))
-    text = clean_text(text, limit, secrets)
+    text = clean_lines(text, limit, secrets)
     return text if has_visible(text) else class_name(error)
+
+
+def error_line(error: BaseException, secrets: Iterable[str] = ()) -> str:
+    """Describe *error* as `error_text` does, for a line of ours."""
+    return clean_text(error_text(error, LINE_CHARS, secrets), secrets=secrets)
 
 
 def _describe(error: BaseException) -> str:

@@ -14,6 +14,8 @@ from typing import Final
 
 import attrs
 
+from band_trio.hygiene import clean_text
+
 FIRST: Final = 3
 """Lines that are written as they come."""
 EVERY_SECONDS: Final = 60.0
@@ -64,14 +66,17 @@ class RepeatedLog:
         self.log(logging.WARNING, template, *args)
 
     def log(self, level: int, template: str, *args: object) -> None:
-        """Log at *level*, thinned out per *template*; the arguments do not count."""
+        """Log at *level*, thinned out per *template*; the arguments do not count.
+
+        Those that are not numbers are shown as one line each, whoever chose them.
+        """
         run = _run.get()
         try:
             now = run.now() if run is not None else None
         except RuntimeError:
             now = None  # in a thread: trio's clock is not to be had there
         if run is None or now is None:
-            self.logger.log(level, template, *args)
+            self._write(level, template, args)
             return
         key = (self.logger.name, template)
         line = run.lines.get(key)
@@ -83,6 +88,11 @@ class RepeatedLog:
             return
         if line.left_out:
             template, args = f"{template} (and %d more like it)", (*args, line.left_out)
-        self.logger.log(level, template, *args)
+        self._write(level, template, args)
         line.written += 1
         line.left_out, line.last_written = 0, now
+
+    def _write(self, level: int, template: str, args: tuple[object, ...]) -> None:
+        if self.logger.isEnabledFor(level):
+            shown = [arg if isinstance(arg, int | float) else clean_text(str(arg)) for arg in args]
+            self.logger.log(level, template, *shown)

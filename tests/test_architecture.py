@@ -35,6 +35,7 @@ LAYERS: Final[list[set[str]]] = [
         "leaves",
         "nurseries",
         "proxies",
+        "secret",
         "shares",
     },
     {"features"},

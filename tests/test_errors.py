@@ -24,6 +24,7 @@ from band_trio.errors import (
     RoomClosingError,
     RoomExecutionStoppedError,
 )
+from band_trio.hygiene import LINE_CHARS
 
 TREE = {
     "BandError": ("Exception",),
@@ -171,6 +172,27 @@ def test_what_applications_catch() -> None:
     with pytest.raises(RuntimeError):
         raise RoomClosingError("r")
     assert not issubclass(BandError, ValueError)
+
+
+NASTY = "no\nCRITICAL forged\x1b[2J\u2028\u202e\ud800 http://user:pw@h:1"
+
+
+def test_c72_g79_every_error_is_one_line_without_credentials_whatever_it_quotes() -> None:
+    special: dict[str, BandError] = {
+        "BandSupersededError": BandSupersededError(NASTY, NASTY),
+        "BandApiError": BandApiError(422, NASTY, NASTY, details={NASTY: [NASTY]}, context=NASTY),
+        "MessagePostError": MessagePostError(NASTY, NASTY),
+        "DeliveryFailedError": DeliveryFailedError(ValueError(NASTY)),
+        "RoomExecutionStoppedError": RoomExecutionStoppedError(NASTY),
+        "ProviderRunError": ProviderRunError(NASTY, NASTY),
+    }
+    for name, cls in classes().items():
+        error = special.get(name) or cls(NASTY)
+        text = str(error)
+        assert "no\\nCRITICAL forged\\x1b[2J\\u2028\\u202e\\ud800" in text, name
+        assert len(text.splitlines()) == 1, name
+        assert ":pw@" not in text, name
+    assert len(str(BandConfigError("x" * 1_000_000))) == LINE_CHARS
 
 
 # --------------------------------------------------------------------------- suggestions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import traceback
 import unicodedata
 from typing import Any
@@ -14,12 +15,15 @@ from hypothesis import strategies as st
 
 from band_trio.hygiene import (
     REDACTED,
+    clean_text,
     clip,
+    error_line,
     error_text,
     has_visible,
     one_line,
     redact_credentials,
     redact_credentials_deep,
+    traceback_text,
     without_controls,
     without_surrogates,
     without_surrogates_deep,
@@ -417,3 +421,96 @@ def test_surrogates_are_replaced_at_every_level_of_a_value() -> None:
 )
 def test_a_title_is_one_line(text: str, line: str) -> None:
     assert one_line(text) == line
+
+
+# --------------------------------------------------------------------------- a line of ours
+
+NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a\nb\r\n\tc", "a\\nb\\r\\n\\tc"),
+        ("\x1b[31mred\x07\x00\x85", "\\x1b[31mred\\x07\\x00\\x85"),
+        ("a\u2028b\u2029c", "a\\u2028b\\u2029c"),
+        ("abc\u202etxt.exe\u2066\ufeff", "abc\\u202etxt.exe\\u2066\\ufeff"),
+        ("half \ud83d", "half \\ud83d"),
+        ("山田\u3000太郎 👩\u200d💻 é", "山田\u3000太郎 👩\u200d💻 é"),
+        ("Cookie: a=b\nX: y", f"Cookie: {REDACTED}"),
+    ],
+)
+def test_c72_g79_controls_are_shown_as_escapes(text: str, line: str) -> None:
+    assert clean_text(text) == line
+
+
+def test_c72_no_character_ends_a_line_or_turns_it() -> None:
+    for code in range(0x10000):  # the other planes have none
+        char = chr(code)
+        kind = unicodedata.category(char)
+        if kind in NOT_IN_A_LINE or unicodedata.bidirectional(char) in _TURNS:
+            assert clean_text(char).isascii(), hex(code)
+        elif code < 0x400 and char.isprintable():
+            assert clean_text(char) == char
+
+
+_TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+@given(wild, keys, wild, st.integers(1, 400))
+@example("a\n", "key=value+%", "\x1b]0;title\x07", 30)
+@example("Bearer ", "abcdefgh", "\u202e" * 300, 20)
+def test_c72_g79_any_text_is_one_clean_line(before: str, key: str, after: str, limit: int) -> None:
+    text = before + key + after + quote(key, safe="")
+    line = clean_text(text, limit, [key])
+
+    assert len(line.splitlines()) <= 1
+    assert not {unicodedata.category(char) for char in line} & NOT_IN_A_LINE
+    assert len(line) <= limit
+    assert key not in line.replace(REDACTED, "")
+    line.encode()
+    whole = clean_text(text, secrets=[key])
+    assert clean_text(whole, secrets=[key]) == whole
+
+
+def test_g79_a_huge_text_becomes_a_line_quickly() -> None:
+    for text in ("\x1b" * 1_000_000, "a:b@" * 100_000, "(" * 300_000, "a:," * 100_000):
+        began = time.perf_counter()
+        assert len(clean_text(text, 300)) <= 300
+        assert time.perf_counter() - began < 1, text[:4]
+
+
+def test_c72_a_traceback_forges_no_line_of_the_log() -> None:
+    with pytest.raises(ValueError, match="forged") as caught:
+        raise ValueError("no\n2026-01-01 CRITICAL forged\x1b[2J\r\ud800")
+    lines = traceback_text(caught.value).splitlines()
+
+    assert lines[0] == "  Traceback (most recent call last):"
+    assert lines[-1] == "  2026-01-01 CRITICAL forged\\x1b[2J\\r\\ud800"
+    assert all(line.startswith("  ") for line in lines)
+
+
+def test_c72_an_error_is_told_in_a_line() -> None:
+    assert error_line(ValueError("a\nb")) == "ValueError: a\\nb"
+    assert error_line(ValueError(KEY), [KEY]) == f"ValueError: {REDACTED}"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("HTTPS_PROXY=user:pw@h:1 is odd", "HTTPS_PROXY=#@h:1 is odd"),
+        ("user:pw@h:1", "#@h:1"),
+        ("proxy 'user:p@ss:w%40rd@[::1]:1'", "proxy '#@[::1]:1'"),
+        ("http://user:p@ss@h:1/x", "http://#@h:1/x"),
+        ("socks5://:pw@h:1", "socks5://#@h:1"),
+    ],
+)
+def test_g79_c69_user_and_password_of_a_proxy_are_masked(text: str, masked: str) -> None:
+    assert redact_credentials(text) == masked.replace("#", REDACTED)
+
+
+@pytest.mark.parametrize(
+    "text", ["mailto:bob@example.com", "at 10:30 @bob", "see ann@x.de: yes", "a: b@c", "::1@"]
+)
+def test_what_has_a_colon_and_an_at_sign_stays(text: str) -> None:
+    assert redact_credentials(text) == text

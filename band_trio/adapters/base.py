@@ -13,6 +13,7 @@ import trio
 
 from band_trio.adapters.features import resolve_features
 from band_trio.errors import BandConfigError
+from band_trio.hygiene import error_line
 from band_trio.tools.catalogue import selected_tool_definitions
 from band_trio.tools.custom import CustomToolDef, CustomTools
 from band_trio.tools.definitions import BandTool
@@ -266,7 +267,7 @@ class SimpleAdapter(ABC, Generic[H]):
                 content, metadata = usage_event(usage)
                 await tools.send_event(content, USAGE_EVENT_TYPE, metadata)
         except Exception as exc:  # noqa: BLE001 - bookkeeping must not fail a turn; a stop was told
-            _log.warning("room %s: usage was not posted: %s", tools.room_id, exc)
+            _log.warning("room %s: usage was not posted: %s", tools.room_id, error_line(exc))
 
     async def list_models(self) -> list[str]:
         """Return the models that can be switched to; none by default."""

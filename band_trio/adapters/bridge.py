@@ -26,12 +26,11 @@ from band_trio.adapters.options import (
 )
 from band_trio.converters.transcript import TranscriptConverter
 from band_trio.errors import (
-    API_ERROR_CHARS,
     BandConfigError,
     InputNotAccepted,
     RoomExecutionStoppedError,
 )
-from band_trio.hygiene import error_text
+from band_trio.hygiene import error_line
 from band_trio.leaves import leaf_errors
 from band_trio.tools.custom_shape import CustomToolDef
 from band_trio.tools.failures import generic_provider_failure
@@ -244,7 +243,7 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
             return False  # no failures: the runtime knows what to do about them
         provider = self.config.provider
         if tools.turn.replied:
-            told = error_text(exc, API_ERROR_CHARS)  # the only place that tells of it
+            told = error_line(exc)  # the only place that tells of it
             _log.warning("room %s: %s failed after the reply: %s", tools.room_id, provider, told)
             return True
         _log.warning("room %s: %s failed: %s", tools.room_id, provider, type(exc).__name__)

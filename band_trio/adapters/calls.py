@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
+from band_trio.hygiene import clean_text
 from band_trio.tools.dispatch import succeeded
 from band_trio.types import AgentToolsProtocol
 
@@ -26,6 +27,6 @@ async def call_tool(tools: AgentToolsProtocol, name: str, /, **arguments: Any) -
     answered = tools.turn.replied
     outcome = await tools.execute_tool_call_structured(name, arguments)
     if not outcome.ok and tools.turn.replied and not answered:
-        _log.warning("room %s: %s", tools.room_id, outcome.error_message)
+        _log.warning("room %s: %s", tools.room_id, clean_text(outcome.error_message or ""))
         return None
     return succeeded(outcome)

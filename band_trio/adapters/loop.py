@@ -24,9 +24,9 @@ from band_trio.adapters.replies import (
 )
 from band_trio.adapters.talk import Talk, from_place, is_refusal, may_pass_shorter, start_of
 from band_trio.converters.exchanges import INTERRUPTED_TOOL_TEXT
-from band_trio.errors import API_ERROR_CHARS, InputNotAccepted, ProviderRunError
+from band_trio.errors import InputNotAccepted, ProviderRunError
 from band_trio.hygiene import (
-    error_text,
+    error_line,
     redact_credentials,
     without_surrogates,
     without_surrogates_deep,
@@ -324,7 +324,7 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         """
         room, provider = tools.room_id, self.PROVIDER
         if tools.turn.replied:
-            told = error_text(error, API_ERROR_CHARS, self.secrets)  # the only place that tells it
+            told = error_line(error, self.secrets)  # the only place that tells it
             _log.warning("room %s: %s failed after the reply: %s", room, provider, told)
             return
         _log.warning("room %s: %s failed: %s", room, provider, type(error).__name__)

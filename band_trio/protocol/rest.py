@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from band_trio.hygiene import clean_text, without_surrogates
+from band_trio.hygiene import masked, without_surrogates
 from band_trio.ids import Cursor, Id, Reference
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
@@ -219,10 +219,10 @@ class ErrorBody:
         }
 
     def cleaned(self, secrets: Iterable[str]) -> ErrorBody:
-        """Return it fit for our logs and errors: without *secrets*, and not too much of it."""
+        """Return it without *secrets*, and not too much of it; who shows it cleans it."""
 
         def clean(text: str) -> str:
-            return clean_text(text, WORDS_CHARS, secrets)
+            return masked(text, WORDS_CHARS, secrets)
 
         return attrs.evolve(
             self,

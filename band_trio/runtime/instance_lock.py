@@ -20,14 +20,20 @@ from typing import Final
 from filelock import FileLock, SoftFileLock, Timeout
 
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError
+from band_trio.hygiene import clean_text
 
 _log: Final = logging.getLogger(__name__)
+
+HOLDER_CHARS: Final = 80
+"""As much of the file's text is quoted."""
+# Neither through a link nor waiting for the other end of a pipe.
+_CAUTIOUSLY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def lock_path(agent_id: str) -> Path:
     """Return the lock file of an agent; ids with unusual characters are hashed."""
     if not re.fullmatch(r"[A-Za-z0-9_-]+", agent_id):
-        agent_id = hashlib.sha256(agent_id.encode()).hexdigest()
+        agent_id = hashlib.sha256(agent_id.encode("utf-8", "surrogatepass")).hexdigest()
     return Path(tempfile.gettempdir()) / f"band-agent-{agent_id}.lock"
 
 
@@ -44,7 +50,9 @@ def instance_lock(agent_id: str) -> Generator[None]:
         _log.warning("this system has no file lock; a second instance would not be noticed")
         yield
         return
-    lock = FileLock(path, blocking=False, thread_local=False)
+    lock = FileLock(
+        path, blocking=False, thread_local=False, preserve_lock_file=True, on_acquired=_write_holder
+    )
     try:
         lock.acquire()
     except Timeout:
@@ -58,22 +66,32 @@ def instance_lock(agent_id: str) -> Generator[None]:
             "Remove it or change its owner, or pass AgentConfig(single_instance=False)."
         ) from None
     try:
-        _write_holder(path)
         yield
     finally:
         lock.release()
 
 
-def _write_holder(path: Path) -> None:
+def _write_holder(file: int) -> None:
+    """Say in the locked file who holds it: by its descriptor, whatever its path leads to now."""
+    text = f"pid {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n"
     try:
-        path.write_text(f"pid {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n")
+        os.ftruncate(file, 0)
+        os.write(file, text.encode("ascii"))
     except OSError as exc:
         _log.debug("the lock file holds no text: %s", exc)
 
 
 def _holder(path: Path) -> str:
+    """Return what the file says. Anybody may have written it, and put anything in its place."""
     try:
-        text = path.read_text(errors="replace").strip()
+        file = os.open(path, os.O_RDONLY | _CAUTIOUSLY)
     except OSError:
         return ""
-    return f" ({text[:80]})" if text else ""
+    try:
+        text = os.read(file, HOLDER_CHARS).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
+    text = clean_text(text.strip(), HOLDER_CHARS)
+    return f" ({text})" if text else ""

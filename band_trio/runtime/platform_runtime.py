@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from band_trio.errors import BandAuthError, BandError
+from band_trio.hygiene import traceback_text
 from band_trio.leaves import lone_leaf
 from band_trio.link.api import open_api
 from band_trio.link.link import BandLink
@@ -239,7 +240,7 @@ class PlatformRuntime:
             if is_own_cancellation(exc) or not up:
                 raise
             if not isinstance(exc, BandError):
-                _log.exception("%s failed", name)
+                _log.error("%s failed\n%s", name, traceback_text(exc))
             self.lifecycle.fail(lone_leaf(as_error(exc)))
 
     def _check_key(self, rest: RestClient, nursery: GuardedNursery) -> None:

@@ -16,6 +16,7 @@ import trio
 from band_trio.backoff import half_jitter
 from band_trio.bell import Bell
 from band_trio.config import RoomFilter
+from band_trio.hygiene import traceback_text
 from band_trio.leaves import leaf_errors, program_end
 from band_trio.nurseries import GuardedNursery, is_own_cancellation
 from band_trio.protocol.events import Mode, chat_room, room_participants
@@ -323,7 +324,11 @@ class RoomPresence:
             if (end := program_end(exc)) is not None:
                 self._services.lifecycle.fail(end)
             else:
-                _log.exception("room %s broke and is started again", membership.room_id)
+                _log.error(
+                    "room %s broke and is started again\n%s",
+                    membership.room_id,
+                    traceback_text(exc),
+                )
                 names = ", ".join(type(leaf).__name__ for leaf in leaf_errors(exc))
                 self._services.problems.note(f"room {membership.room_id} broke: {names}")
             membership.child = None

@@ -22,6 +22,7 @@ from cattrs.gen import make_dict_structure_fn, override
 from band_trio import texts
 from band_trio.errors import InvalidToolArgumentsError
 from band_trio.hygiene import (
+    clean_text,
     clip,
     has_visible,
     one_line,
@@ -126,7 +127,8 @@ def _as_fields(value: Any, cls: type) -> dict[str, Any]:
             del values[field.name]
     unknown = values.keys() - {field.name for field in fields}
     if unknown:
-        _log.debug("%s: unknown arguments ignored: %s", cls.__name__, sorted(unknown))
+        names = clean_text(", ".join(sorted(unknown)))
+        _log.debug("%s: unknown arguments ignored: %s", cls.__name__, names)
     return values
 
 

@@ -22,6 +22,7 @@ from band_trio.errors import (
     OutcomeUnknownError,
     RoomExecutionStoppedError,
 )
+from band_trio.hygiene import traceback_text
 from band_trio.link.routes import UNREADABLE, says_stopped
 from band_trio.protocol.rest import Page, Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
@@ -281,8 +282,9 @@ class ToolCore:
     def _tell_roster(self, notify: Callable[[TurnListener], None]) -> None:
         try:
             self.turn.tell(notify)
-        except Exception:  # noqa: BLE001 - somebody was added or removed: the call did not fail
-            _log.exception("room %s: the local roster could not be updated", self.room_id)
+        except Exception as exc:  # noqa: BLE001 - somebody was added or removed: the call did not fail
+            why = traceback_text(exc)
+            _log.error("room %s: the local roster could not be updated\n%s", self.room_id, why)
 
 
 def _tell_seen(person: dict[str, Any], listener: TurnListener) -> None:

@@ -16,7 +16,12 @@ from typing import Any, Final
 
 import trio
 
-from band_trio.hygiene import clip, redact_credentials_deep, without_surrogates
+from band_trio.hygiene import (
+    clip,
+    redact_credentials_deep,
+    traceback_text,
+    without_surrogates,
+)
 from band_trio.protocol.rest import EVENT_CHARS
 from band_trio.tools.relay import send_event_safe
 from band_trio.tools.results import (
@@ -93,8 +98,9 @@ async def _narrate(
     label = f"the {message_type} event"
     try:
         shown = content()
-    except Exception:  # noqa: BLE001 - values of the application: showing them must not fail a call
-        _log.exception("room %s: %s could not be written", tools.room_id, label)
+    except Exception as exc:  # noqa: BLE001 - values of the application: no call fails over them
+        why = traceback_text(exc)
+        _log.error("room %s: %s could not be written\n%s", tools.room_id, label, why)
         await trio.lowlevel.checkpoint()
         return False
     with trio.move_on_after(NARRATION_SECONDS):

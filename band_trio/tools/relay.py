@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from band_trio.errors import BandError, DeliveryFailedError, RoomExecutionStoppedError
-from band_trio.hygiene import has_visible
+from band_trio.hygiene import has_visible, traceback_text
 from band_trio.types import AgentToolsProtocol
 
 _log: Final = logging.getLogger(__name__)
@@ -32,8 +32,9 @@ async def send_event_safe(
         raise
     except BandError as exc:
         _log.log(log_level, "room %s: %s was not posted: %s", tools.room_id, log_label, exc)
-    except Exception:  # noqa: BLE001 - a note about work must not fail the work
-        _log.exception("room %s: %s was not posted", tools.room_id, log_label)
+    except Exception as exc:  # noqa: BLE001 - a note about work must not fail the work
+        why = traceback_text(exc)
+        _log.error("room %s: %s was not posted\n%s", tools.room_id, log_label, why)
     return False
 
 

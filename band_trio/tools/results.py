@@ -21,7 +21,7 @@ from band_trio.errors import (
     BandToolError,
     OutcomeUnknownError,
 )
-from band_trio.hygiene import SHORTENED, clip, error_text, redact_credentials, without_controls
+from band_trio.hygiene import SHORTENED, clean_text, clip, error_line, error_text
 from band_trio.protocol.rest import Page
 from band_trio.protocol.structure import unstructure
 from band_trio.tools.definitions import BandTool
@@ -235,9 +235,9 @@ def explain(name: str, exc: Exception, secrets: Iterable[str] = ()) -> str:
         unknown = isinstance(exc, OutcomeUnknownError)
         problem = texts.CALL_MAY_HAVE_WORKED if unknown else texts.NOT_REACHED
     elif isinstance(exc, BandError):
-        problem = clip(without_controls(redact_credentials(str(exc), secrets)), 4 * API_ERROR_CHARS)
+        problem = clean_text(str(exc), 4 * API_ERROR_CHARS, secrets)
     else:
-        _log.error("the tool %s failed: %s", name, error_text(exc, API_ERROR_CHARS, secrets))
+        _log.error("the tool %s failed: %s", name, error_line(exc, secrets))
         problem = type(exc).__name__
     return texts.tool_failed(name, problem)
 

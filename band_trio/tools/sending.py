@@ -26,11 +26,12 @@ from band_trio.errors import (
 )
 from band_trio.hygiene import (
     SHORTENED,
+    clean_lines,
+    clean_text,
     clip,
+    error_line,
     error_text,
     has_visible,
-    redact_credentials,
-    without_controls,
     without_surrogates_deep,
 )
 from band_trio.protocol import codec
@@ -122,7 +123,7 @@ class Sending(ToolCore):
         """Complete the turn without saying anything; *reason* goes to the log only."""
         await trio.lowlevel.checkpoint()
         _log.info("room %s: the agent declined to reply", self.room_id)
-        _log.debug("room %s: reason: %s", self.room_id, reason)
+        _log.debug("room %s: reason: %s", self.room_id, clean_text(reason or "none"))
         return {"status": "no_reply"}
 
     # ----------------------------------------------------------------- events
@@ -167,7 +168,8 @@ class Sending(ToolCore):
         except RoomExecutionStoppedError:
             raise
         except Exception as exc:  # noqa: BLE001 - reporting a failure must not become another one
-            _log.warning("room %s: a failure could not be reported: %s", self.room_id, exc)
+            why = error_line(exc, self.rest.secrets)
+            _log.warning("room %s: a failure could not be reported: %s", self.room_id, why)
             if isinstance(exc, MessagePostError):  # it may well be in the room: not a second one
                 self.turn.note_reported()
             return {"ok": False, "error": error_text(exc, FAILURE_FIELD_CHARS, self.rest.secrets)}
@@ -177,9 +179,7 @@ class Sending(ToolCore):
     def _clean(self, text: str | None) -> str | None:
         if text is None:
             return None
-        return clip(
-            without_controls(redact_credentials(text, self.rest.secrets)), FAILURE_FIELD_CHARS
-        )
+        return clean_lines(text, FAILURE_FIELD_CHARS, self.rest.secrets)
 
     async def _post_event(
         self, kind: str, content: str, message_type: str, metadata: Mapping[str, Any] | None

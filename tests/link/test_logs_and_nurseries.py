@@ -37,6 +37,12 @@ async def test_a_repeated_line_is_written_three_times_then_once_a_minute(
     ]
 
 
+def test_c72_each_argument_of_a_repeated_line_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    log = RepeatedLog(logging.getLogger("band_trio.test"))
+    log.warning("%s: %s, %d, %.1f", "a\nb", ValueError("\x1b[2J"), 3, 0.5)
+    assert caplog.messages == ["a\\nb: \\x1b[2J, 3, 0.5"]
+
+
 async def test_one_run_hides_no_line_of_another_and_outside_none_is_left_out(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,70 @@ def test_g61_c55_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -
         raise AssertionError("held")
     assert caught.type is BandConfigError
     assert str(lock_path("a-1")) in str(caught.value)
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_g61_nothing_is_written_through_a_link_in_a_directory_of_everybody(
+    tmp_path: Path, link: Callable[[Path, Path], None]
+) -> None:
+    target = tmp_path / "precious"
+    target.write_text("precious")
+    lock_path("a-1").parent.chmod(0o1777)
+    link(lock_path("a-1"), target)
+    with pytest.raises(BandConfigError, match="cannot be opened"), instance_lock("a-1"):
+        raise AssertionError("held")
+    assert target.read_text() == "precious"
+
+
+def test_g61_the_text_goes_to_the_file_that_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody replaces the file between the moments in which it is locked and written."""
+    target = tmp_path / "precious"
+    target.write_text("precious")
+    write = module._write_holder
+
+    def replaced(file: int) -> None:
+        lock_path("a-1").rename(tmp_path / "locked")
+        lock_path("a-1").symlink_to(target)
+        write(file)
+
+    monkeypatch.setattr(module, "_write_holder", replaced)
+    with instance_lock("a-1"):
+        assert f"pid {os.getpid()}" in (tmp_path / "locked").read_text()
+    assert target.read_text() == "precious"
+
+
+def test_g61_an_earlier_longer_text_is_gone() -> None:
+    lock_path("a-1").write_text("x" * 1_000)
+    with instance_lock("a-1"):
+        assert lock_path("a-1").read_text().startswith("pid ")
+        assert "x" not in lock_path("a-1").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        (b"pid 7\n\x1b[31mforged\r\n", r" (pid 7\\n\\x1b[31mforged)."),
+        (b"\xff\xfe", " (\ufffd\ufffd)."),
+        (b" \n", "host. Stop"),
+        (b"x" * 1_000_000, f" ({'x' * 80})."),
+    ],
+)
+def test_g61_c72_what_the_file_says_is_quoted_in_one_short_line(text: bytes, quoted: str) -> None:
+    with instance_lock("a-1"):
+        lock_path("a-1").write_bytes(text)
+        with pytest.raises(AgentAlreadyRunningError) as caught, instance_lock("a-1"):
+            raise AssertionError("two holders")
+    told = str(caught.value)
+    assert quoted.replace("\\\\", "\\") in told
+    assert len(told.splitlines()) == 1
+
+
+def test_g61_a_pipe_or_a_link_in_the_place_of_the_file_is_not_read() -> None:
+    os.mkfifo(lock_path("pipe"))
+    lock_path("link").symlink_to("/dev/zero")
+    assert module._holder(lock_path("pipe")) == module._holder(lock_path("link")) == ""
 
 
 def test_g61_a_system_without_locks_is_a_warning(
