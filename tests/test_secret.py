@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import h11
-import httpx
+import httpx  # noqa: ASYNC127 - whose headers hold the key
 import pytest
 
 from band_trio.credentials import Credentials, load_agent_config

@@ -20,11 +20,10 @@ from typing import Final
 from filelock import FileLock, SoftFileLock, Timeout
 
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError
-from band_trio.hygiene import clean_text
 
 _log: Final = logging.getLogger(__name__)
 
-HOLDER_CHARS: Final = 80
+HOLDER_BYTES: Final = 80
 """As much of the file's text is quoted."""
 # Neither through a link nor waiting for the other end of a pipe.
 _CAUTIOUSLY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -88,10 +87,9 @@ def _holder(path: Path) -> str:
     except OSError:
         return ""
     try:
-        text = os.read(file, HOLDER_CHARS).decode("utf-8", "replace")
+        text = os.read(file, HOLDER_BYTES).decode("utf-8", "replace").strip()
     except OSError:
         return ""
     finally:
         os.close(file)
-    text = clean_text(text.strip(), HOLDER_CHARS)
     return f" ({text})" if text else ""
