@@ -29,6 +29,7 @@ LAYERS: Final[list[set[str]]] = [
         "errors",
         "extras",
         "hygiene",
+        "keywords",
         "backoff",
         "bell",
         "leaves",
@@ -37,12 +38,13 @@ LAYERS: Final[list[set[str]]] = [
     },
     {"features"},
     {"tools_protocol"},
-    {"texts", "types", "trace", "logs", "credentials", "endpoints"},
+    {"texts", "types", "trace", "logs", "credentials", "endpoints", "options"},
+    {"environment"},
     {"config"},
     {"protocol"},
     {"link"},
     {"tools"},
-    {"prompts"},
+    {"prompts", "checks"},
     {"preprocessing", "converters", "mcp"},
     {"adapters", "runtime"},
     {"agent"},
@@ -52,8 +54,8 @@ LAYERS: Final[list[set[str]]] = [
 ]
 # Two parts stand beside the tower. The embedded platform shares the wire, not the client.
 BESIDE: Final = {
-    "localband": set().union(*LAYERS[:6]),
-    "testing": set().union(*LAYERS[:11]),
+    "localband": set().union(*LAYERS[:7]),
+    "testing": set().union(*LAYERS[:12]),
 }
 MAY_USE_BESIDE: Final = {"cli", "__main__"}
 

@@ -33,7 +33,7 @@ from band_trio.runtime.parts import Parts, make_parts
 from band_trio.runtime.presence import RoomPresence
 from band_trio.runtime.problems import Problems
 from band_trio.runtime.settings import RunSettings
-from band_trio.runtime.start import identify, with_patience
+from band_trio.runtime.start import identify, tell_started, with_patience
 from band_trio.trace import ShutDown, Tracer
 from band_trio.types import PlatformConnection
 
@@ -113,7 +113,9 @@ class PlatformRuntime:
                 ) as api:
                     rest = RestClient(api)
                     with self.lifecycle.step():
-                        self.identity = await identify(rest, self._patience_until)
+                        self.identity = await identify(
+                            rest, settings.credentials.agent_id, self._patience_until
+                        )
                     async with (
                         _nursery("link") as sockets,
                         self._started_adapter(self.identity),
@@ -175,8 +177,7 @@ class PlatformRuntime:
                     )
                     await nursery.start(part, "the adapter's serve", serve)
                 with self.lifecycle.step():
-                    async with self._hooks.watched("on_started", of_end=True):
-                        await port.adapter.on_started(me.name, me.description)
+                    await tell_started(port.adapter, me, self._hooks)
                 yield
             finally:
                 seconds = settings.session.hook_seconds
