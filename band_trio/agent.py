@@ -24,7 +24,7 @@ from band_trio.credentials import Credentials, load_agent_config
 from band_trio.endpoints import resolve_endpoints
 from band_trio.environment import tell_unread
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError
-from band_trio.keywords import answers_keywords
+from band_trio.keywords import answers_keywords, check_keywords
 from band_trio.logs import thinned_lines
 from band_trio.nurseries import GuardedNursery
 from band_trio.preprocessing import DefaultPreprocessor
@@ -124,6 +124,7 @@ class Agent:
             BandConfigError: as `create`, or the file does not give both.
             TypeError: as `create`.
         """
+        check_keywords("Agent.from_config", kwargs, cls.create, "config_path")
         agent_id, api_key = load_agent_config(name, config_path=config_path)
         return cls.create(adapter=adapter, agent_id=agent_id, api_key=api_key, **kwargs)
 

@@ -74,6 +74,24 @@ def with_answers(cls: T) -> T:
     return cls
 
 
+def check_keywords(name: str, given: Iterable[str], fn: Callable[..., Any], *more: str) -> None:
+    """Refuse what is neither a keyword of *fn* nor one of *more*, before anything else is done.
+
+    Raises:
+        TypeError: says what was passed to the function *name*, and what is meant.
+    """
+    known = [*inspect.signature(fn).parameters, *more]
+    for each in given:
+        if each not in known:
+            raise TypeError(unexpected_keyword(name, each, known))
+
+
+def unexpected_keyword(name: str, given: str, known: Iterable[str]) -> str:
+    """Word the TypeError for a keyword of the function *name* that is none of *known*."""
+    told = answer_keyword(given, known)
+    return f"{name}() got an unexpected keyword argument {given!r}.{told}"
+
+
 def _mistake(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
     """Say which of the arguments *fn* does not take; None if that was not the error."""
     parameters = inspect.signature(fn).parameters.values()
@@ -87,8 +105,7 @@ def _mistake(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     ]
     unknown = [each for each in kwargs if each not in named]
     if unknown and inspect.Parameter.VAR_KEYWORD not in kinds:
-        told = answer_keyword(unknown[0], named)
-        return f"{name}() got an unexpected keyword argument {unknown[0]!r}.{told}"
+        return unexpected_keyword(name, unknown[0], named)
     places = sum(each.kind <= each.POSITIONAL_OR_KEYWORD for each in parameters)
     if len(args) > places and inspect.Parameter.VAR_POSITIONAL not in kinds:
         return f"{name}() takes keyword arguments: {', '.join(f'{each}=…' for each in named)}."

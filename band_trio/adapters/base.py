@@ -116,7 +116,7 @@ class SimpleAdapter(ABC, Generic[H]):
 
     def _resolved(self, given: dict[str, Any]) -> AdapterFeatures:
         return resolve_features(
-            type(self).__name__,
+            type(self),
             given,
             emit=self.SUPPORTED_EMIT,
             capabilities=self.SUPPORTED_CAPABILITIES,
