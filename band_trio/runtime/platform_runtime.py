@@ -113,15 +113,19 @@ class PlatformRuntime:
                 ) as api:
                     rest = RestClient(api)
                     with self.lifecycle.step():
-                        self.identity = await identify(
-                            rest, settings.credentials.agent_id, self._patience_until
-                        )
+                        given = settings.credentials
+                        me = await identify(rest, given.agent_id, self._patience_until)
+                    self.identity = me
+                    # From here on the id is spelled as the platform spells it.
+                    self.settings = attrs.evolve(
+                        settings, credentials=attrs.evolve(given, agent_id=me.id)
+                    )
                     async with (
                         _nursery("link") as sockets,
-                        self._started_adapter(self.identity),
+                        self._started_adapter(me),
                         _nursery("rooms") as rooms,
                     ):
-                        parts = self.parts = self._make_parts(rest, self.identity, rooms)
+                        parts = self.parts = self._make_parts(rest, me, rooms)
                         await self._serve_rooms(rest, parts, sockets, rooms, ready)
                         await self._end_rooms(parts)
         except StartAborted:
