@@ -21,15 +21,11 @@ _NAME_CHARS: Final = 80
 
 _OURS: Final = ("BAND_AGENT_ID", "BAND_API_KEY", "BAND_ATTACHMENT_CACHE_MAXSIZE", "BAND_REST_URL", "BAND_WS_URL")  # fmt: skip
 _OF_BAND_SDK: Final = frozenset(
-    (
-        "BAND_API_KEY_USER",
-        "BAND_AUTH_MODE",
-        "BAND_BASE_URL",
-        "BAND_MESSAGE",
-        "BAND_TARGET_HANDLE",
-        "BAND_TRIGGER_TIMEOUT",
+    PREFIX + name
+    for name in (
+        "API_KEY_USER", "AUTH_MODE", "BASE_URL", "MESSAGE", "TARGET_HANDLE", "TRIGGER_TIMEOUT",
     )
-)
+)  # fmt: skip
 """Read by the command-line programs of band-sdk (platform docs, Endpoints): no mistakes."""
 _OF_ADAPTERS: Final = ("BAND_ANTHROPIC_", "BAND_ASYNCIO_", "BAND_MODEL_", "BAND_OPENAI_")
 """Beginnings that belong to the adapters that ship; they check the rest."""

@@ -60,7 +60,7 @@ def did_you_mean(bad_name: str, valid_names: Iterable[str], *, max_distance: int
     """
     plain = {_plain(name): name for name in valid_names}
     bad = _plain(bad_name)
-    cutoff = 1 - max_distance / max(len(bad), max_distance + 1)
+    cutoff = max(_LEAST_LIKENESS, 1 - max_distance / max(len(bad), 1))
     close = [plain[each] for each in difflib.get_close_matches(bad, plain, n=1, cutoff=cutoff)]
     word = bad_name.lower()
     cut = [
@@ -70,6 +70,10 @@ def did_you_mean(bad_name: str, valid_names: Iterable[str], *, max_distance: int
     ]
     found = close or sorted(cut, key=len)
     return f" Did you mean {found[0]!r}?" if found else ""
+
+
+_LEAST_LIKENESS: Final = 0.6
+"""Of a short name a few edits leave too little to guess from."""
 
 
 def _plain(name: str) -> str:
