@@ -127,3 +127,8 @@ __all__ = [
 ]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __dir__() -> list[str]:
+    """Show the public names only; submodules are there when they are imported."""
+    return sorted(__all__)

@@ -9,14 +9,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import attrs
 import trio
 
-from band_trio.callables import is_async
-from band_trio.config import AgentConfig, ContactEventConfig, ContactStrategy, SessionConfig
+from band_trio.checks import (
+    check_adapter,
+    check_callbacks,
+    check_contacts,
+    check_preprocessor,
+    check_trio,
+)
+from band_trio.config import AgentConfig, ContactEventConfig, SessionConfig
 from band_trio.credentials import Credentials, load_agent_config
 from band_trio.endpoints import resolve_endpoints
+from band_trio.environment import tell_unread
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError
 from band_trio.hygiene import traceback_text
+from band_trio.keywords import answers_keywords, check_keywords
 from band_trio.logs import thinned_lines
 from band_trio.nurseries import GuardedNursery
 from band_trio.preprocessing import DefaultPreprocessor
@@ -52,6 +61,7 @@ class Agent:
     # ------------------------------------------------------------------ making one
 
     @classmethod
+    @answers_keywords
     def create(
         cls,
         *,
@@ -74,13 +84,22 @@ class Agent:
         `(room_id, participant)`, sync or async.
 
         Raises:
-            BandConfigError: an option, a URL, a credential or the adapter is not usable.
+            BandConfigError: an option, a URL, a credential, the adapter or a callback is not
+                usable.
+            TypeError: a keyword is unknown.
         """
         api_key = silent(api_key)  # a traceback with locals shows this frame
         config = config or AgentConfig()
-        _check_adapter(adapter)
-        _check_contacts(contact_config)
-        _check_preprocessor(preprocessor)
+        check_adapter(adapter)
+        check_contacts(contact_config)
+        check_preprocessor(preprocessor)
+        check_callbacks(
+            on_participant_added=on_participant_added,
+            on_participant_removed=on_participant_removed,
+        )
+        tell_unread(
+            attrs.fields_dict(SessionConfig), attrs.fields_dict(AgentConfig), _adapter_variables
+        )
         return cls(
             RunSettings(
                 adapter=adapter,
@@ -108,12 +127,15 @@ class Agent:
 
         Raises:
             BandConfigError: as `create`, or the file does not give both.
+            TypeError: as `create`.
         """
+        check_keywords("Agent.from_config", kwargs, cls.create, "config_path")
         agent_id, api_key = load_agent_config(name, config_path=config_path)
         return cls.create(adapter=adapter, agent_id=agent_id, api_key=api_key, **kwargs)
 
     # ------------------------------------------------------------------ running
 
+    @answers_keywords
     async def run(
         self, *, task_status: trio.TaskStatus[Agent] = trio.TASK_STATUS_IGNORED
     ) -> ShutdownReport:
@@ -126,8 +148,9 @@ class Agent:
 
         Raises:
             AgentAlreadyRunningError: it runs already, here or elsewhere.
-            BandConfigError: the first connection was refused for good (400, 404, 426), or the lock
-                file cannot be opened.
+            BandConfigError: it is called outside trio, the key belongs to another agent, the
+                first connection was refused for good (400, 404, 426), `on_started` left a nursery
+                open, or the lock file cannot be opened.
             BandAuthError: the key was refused.
             BandConnectionError: not reached within `start_patience_seconds`, or what answers is
                 no Band platform.
@@ -139,6 +162,7 @@ class Agent:
             Exception: what `on_started` or `serve` of the adapter raises.
             ExceptionGroup: several errors at once.
         """
+        check_trio()
         if self._runtime is not None:
             raise AgentAlreadyRunningError(
                 f"Agent {self._settings.credentials.agent_id} is running already: one run at a "
@@ -156,6 +180,7 @@ class Agent:
         _raise_errors(runtime.lifecycle.errors)
         return report
 
+    @answers_keywords
     def stop(self, *, grace: float = STOP_GRACE) -> None:
         """Stop the agent: nothing new is claimed, running turns get *grace* seconds.
 
@@ -173,6 +198,7 @@ class Agent:
             self._runtime.lifecycle.stop(grace)
 
     async def __aenter__(self) -> Self:
+        check_trio()
         context = self._running()
         await context.__aenter__()
         self._context = context  # only now: entering a running agent must not replace its own
@@ -226,53 +252,11 @@ class Agent:
         return self._runtime.health() if self._runtime is not None else Health()
 
 
-def _check_adapter(adapter: object) -> None:
-    missing = [
-        name
-        for name in ("on_event", "on_cleanup", "on_started")
-        if not callable(getattr(adapter, name, None))
-    ]
-    if isinstance(adapter, type):
-        raise BandConfigError(
-            f"{adapter.__name__} is a class, not an adapter: pass an instance, {adapter.__name__}()."
-        )
-    if missing:
-        raise BandConfigError(
-            f"{type(adapter).__name__} is not an adapter: it lacks {', '.join(missing)}. "
-            "Subclass SimpleAdapter and write on_message."
-        )
-    _check_async(adapter, "on_event", "on_started", "serve", "try_handle_control")
+def _adapter_variables() -> tuple[str, ...]:
+    """Return the variables of adapters, or their beginnings; asked for rarely, so loaded then."""
+    from band_trio.adapters.options import variables_of_adapters
 
-
-def _check_async(part: object, *names: str) -> None:
-    """Refuse methods that are awaited and are not async."""
-    for name in names:
-        method = getattr(part, name, None)
-        if method is not None and not is_async(method):
-            raise BandConfigError(
-                f"{type(part).__name__}.{name} must be `async def`; run blocking code in it with "
-                "trio.to_thread.run_sync."
-            )
-
-
-def _check_preprocessor(preprocessor: Preprocessor | None) -> None:
-    if preprocessor is None:
-        return
-    if not callable(getattr(preprocessor, "process", None)):
-        raise BandConfigError(
-            f"{type(preprocessor).__name__} is not a preprocessor: it lacks process."
-        )
-    _check_async(preprocessor, "process")
-
-
-def _check_contacts(contacts: ContactEventConfig | None) -> None:
-    if contacts is None:
-        return
-    if contacts.strategy is not ContactStrategy.DISABLED or contacts.broadcast_changes:
-        raise BandConfigError(
-            "Contact events are not supported yet: leave contact_config out, or use "
-            "strategy=ContactStrategy.DISABLED without broadcast_changes."
-        )
+    return variables_of_adapters()
 
 
 def _raise_errors(errors: list[BaseException]) -> None:

@@ -6,21 +6,32 @@ credentials are configuration too: they live in `endpoints` and `credentials`.
 
 from __future__ import annotations
 
-import math
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
 import httpx  # noqa: ASYNC127, TID251 - for the type of rest_transport only
 import trio
 
-from band_trio.callables import is_async
+from band_trio.callables import is_async, misfit
 from band_trio.endpoints import variables
+from band_trio.environment import joined, read_options
 from band_trio.errors import BandConfigError
+from band_trio.keywords import with_answers
+from band_trio.options import (
+    count,
+    optional_seconds,
+    pair_problem,
+    problem,
+    raise_problems,
+    rate,
+    seconds,
+    switch,
+)
 from band_trio.proxies import read_proxy
 from band_trio.trace import Observer
 from band_trio.types import Hook
@@ -49,76 +60,7 @@ class ContactStrategy(StrEnum):
     HUB_ROOM = "hub_room"
 
 
-# --------------------------------------------------------------------------- checking
-
-
-def seconds(default: float, *, below: float = math.inf) -> Any:
-    """A positive, finite number of seconds, strictly below *below*."""
-    return attrs.field(default=default, metadata={"low": 0.0, "below": below, "kind": "number"})
-
-
-def rate(default: float) -> Any:
-    """A positive, finite number per second."""
-    return seconds(default)
-
-
-def optional_seconds() -> Any:
-    """A positive, finite number, or None for unbounded."""
-    return attrs.field(default=None, metadata={"low": 0.0, "kind": "number", "none": True})
-
-
-def count(default: int) -> Any:
-    """A whole number, at least 1."""
-    return attrs.field(default=default, metadata={"low": 1, "kind": "count"})
-
-
-def switch(default: bool) -> Any:
-    """True or False."""
-    return attrs.field(default=default, metadata={"kind": "switch"})
-
-
-def _problem(field: attrs.Attribute[Any], value: object) -> str | None:
-    meta = field.metadata
-    if "kind" not in meta or (value is None and meta.get("none")):
-        return None
-    if meta["kind"] == "switch":
-        return None if isinstance(value, bool) else "must be True or False"
-    if meta["kind"] == "count":
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return None if whole and value >= meta["low"] else f"must be a whole number ≥ {meta['low']}"
-    if not _is_finite(value):
-        return f"must be a finite number{' of seconds' if field.name.endswith('_seconds') else ''}"
-    if value <= meta["low"]:
-        return f"must be greater than {meta['low']:g}"
-    if value >= meta.get("below", math.inf):
-        return f"must be less than {meta['below']:g}"
-    return None
-
-
-def _is_finite(value: object) -> TypeGuard[int | float]:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond the range of floats
-        return False
-
-
-def _raise_problems(instance: attrs.AttrsInstance, *more: str | None) -> None:
-    """Raise one error that names every option that is wrong."""
-    problems = [
-        f"{field.name} {problem}, not {getattr(instance, field.name)!r}"
-        for field in attrs.fields(type(instance))
-        if (problem := _problem(field, getattr(instance, field.name)))
-    ]
-    problems += [each for each in more if each]
-    if problems:
-        raise BandConfigError(f"{type(instance).__name__}: " + "; ".join(problems))
-
-
-# --------------------------------------------------------------------------- options
-
-
+@with_answers
 @attrs.frozen(kw_only=True)
 class SessionConfig:
     """Options of rooms and turns."""
@@ -195,7 +137,7 @@ class SessionConfig:
             ("settle_base_seconds", "settle_cap_seconds", "not exceed"),
             ("idle_resync_seconds", "idle_resync_max_seconds", "not exceed"),
         ]
-        _raise_problems(self, *(_pair_problem(self, *pair) for pair in pairs))
+        raise_problems(self, *(pair_problem(self, *pair) for pair in pairs))
 
     @classmethod
     def from_environment(cls, **overrides: Any) -> SessionConfig:
@@ -207,16 +149,17 @@ class SessionConfig:
             BandConfigError: names every variable and override that is wrong.
             TypeError: an override names no option.
         """
-        values, problems = _from_environment(cls, variables(os.environ), overrides)
+        values, problems = read_options(cls, variables(os.environ), overrides)
         try:
             config = cls(**{**values, **overrides})
         except BandConfigError as exc:
-            raise (_joined(cls, problems, exc) if problems else exc) from None
+            raise (joined(cls, problems, exc) if problems else exc) from None
         if problems:
-            raise _joined(cls, problems)
+            raise joined(cls, problems)
         return config
 
 
+@with_answers
 @attrs.frozen(kw_only=True)
 class AgentConfig:
     """Options of the agent: its transports, its connection, its requests."""
@@ -292,15 +235,15 @@ class AgentConfig:
 
     def __attrs_post_init__(self) -> None:
         more = [
-            _pair_problem(self, "reconnect_base_seconds", "reconnect_cap_seconds", "not exceed"),
-            _pair_problem(self, "heartbeat_seconds", "dead_seconds", "be less than"),
+            pair_problem(self, "reconnect_base_seconds", "reconnect_cap_seconds", "not exceed"),
+            pair_problem(self, "heartbeat_seconds", "dead_seconds", "be less than"),
         ]
         policy: object = self.conflict_policy
         if not isinstance(policy, ConflictPolicy):
             more.append(f"conflict_policy must be a ConflictPolicy, not {self.conflict_policy!r}")
         fields = attrs.fields_dict(AgentConfig)
         lanes = [fields[name] for name in ("rest_bulk", "rest_priority", "rest_pool")]
-        sound = not any(_problem(lane, getattr(self, lane.name)) for lane in lanes)
+        sound = not any(problem(lane, getattr(self, lane.name)) for lane in lanes)
         if sound and self.rest_bulk + self.rest_priority >= self.rest_pool:
             more.append("rest_bulk + rest_priority must stay below rest_pool")
         transport: object = self.rest_transport
@@ -311,13 +254,12 @@ class AgentConfig:
             more.append(_proxy_problem(self.proxy))
         if self.verify is not True and not isinstance(self.verify, ssl.SSLContext):
             more.append("verify must be True or an ssl.SSLContext; a CA goes into SSL_CERT_FILE")
-        for name in ("open_stream", "room_filter", "observer"):
+        for name, shape in _CALLED.items():
             value = getattr(self, name)
-            if value is not None and not callable(value):
-                more.append(f"{name} must be callable, not {type(value).__name__}")
-            elif value is not None and name != "open_stream" and is_async(value):
+            more.append(_unusable(name, value, shape))
+            if name != "open_stream" and callable(value) and is_async(value):
                 more.append(f"{name} must be a plain function, not an async one")
-        _raise_problems(self, *more)
+        raise_problems(self, *more)
 
 
 def _proxy_problem(proxy: str) -> str | None:
@@ -328,6 +270,20 @@ def _proxy_problem(proxy: str) -> str | None:
     return None
 
 
+_CALLED: Final = {"open_stream": "url", "room_filter": "room_id, title", "observer": "event"}
+
+
+def _unusable(name: str, value: object, shape: str) -> str | None:
+    """Say why an optional callable cannot be called with *shape* (see `misfit`)."""
+    if value is None:
+        return None
+    if not callable(value):
+        return f"{name} must be callable, not {type(value).__name__}"
+    told = misfit(value, shape)
+    return f"{name} {told}" if told else None
+
+
+@with_answers
 @attrs.frozen(kw_only=True)
 class ContactEventConfig:
     """Who handles contact events, and whether rooms hear of them."""
@@ -348,12 +304,10 @@ class ContactEventConfig:
             more.append(f"strategy must be a ContactStrategy, not {self.strategy!r}")
         if self.strategy is ContactStrategy.CALLBACK and self.on_event is None:
             more.append("strategy callback needs on_event")
-        on_event: object = self.on_event
-        if on_event is not None and not callable(on_event):
-            more.append(f"on_event must be callable, not {type(on_event).__name__}")
+        more.append(_unusable("on_event", self.on_event, "event, tools"))
         if self.hub_task_id is not None and not _is_uuid(self.hub_task_id):
             more.append(f"hub_task_id must be the text of a UUID, not {self.hub_task_id!r}")
-        _raise_problems(self, *more)
+        raise_problems(self, *more)
 
 
 def _is_uuid(value: object) -> bool:
@@ -361,56 +315,3 @@ def _is_uuid(value: object) -> bool:
         return isinstance(value, str) and bool(UUID(value))
     except ValueError:
         return False
-
-
-def _pair_problem(config: attrs.AttrsInstance, lower: str, upper: str, relation: str) -> str | None:
-    """Compare two options that are each in range; one that is not is named already."""
-    fields = attrs.fields_dict(type(config))
-    low, high = getattr(config, lower), getattr(config, upper)
-    if _problem(fields[lower], low) or _problem(fields[upper], high):
-        return None
-    broken = low >= high if relation == "be less than" else low > high
-    return f"{lower} must {relation} {upper}, not {low!r} with {high!r}" if broken else None
-
-
-_WORDS: Final = {"true": True, "1": True, "yes": True, "on": True} | dict.fromkeys(
-    ("false", "0", "no", "off"), False
-)
-
-
-def _from_environment(
-    cls: type[attrs.AttrsInstance], environ: Mapping[str, str], skipped: Iterable[str]
-) -> tuple[dict[str, Any], list[str]]:
-    """Read the options of *cls* that the environment names; return good values and problems."""
-    values: dict[str, Any] = {}
-    problems: list[str] = []
-    for field in attrs.fields(cls):
-        name = f"BAND_{field.name.upper()}"
-        text = environ.get(name)
-        if text is None or "kind" not in field.metadata or field.name in skipped:
-            continue
-        try:
-            value = _parse(text, field.metadata)
-        except (KeyError, ValueError):
-            problems.append(f"{name} is not a valid {field.metadata['kind']}: {text[:40]!r}")
-            continue
-        if problem := _problem(field, value):
-            problems.append(f"{name} {problem}, not {text[:40]!r}")
-        else:
-            values[field.name] = value
-    return values, problems
-
-
-def _parse(text: str, meta: Mapping[Any, Any]) -> object:
-    if meta.get("none") and text.lower() == "none":
-        return None
-    if meta["kind"] == "switch":
-        return _WORDS[text.lower()]
-    return int(text) if meta["kind"] == "count" else float(text)
-
-
-def _joined(
-    cls: type, problems: Iterable[str], error: BandConfigError | None = None
-) -> BandConfigError:
-    more = [str(error).removeprefix(f"{cls.__name__}: ")] if error is not None else []
-    return BandConfigError(f"{cls.__name__}: " + "; ".join([*problems, *more]))

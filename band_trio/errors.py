@@ -60,9 +60,35 @@ class BandConfigError(BandError, ValueError):
 
         *max_distance* is the number of edits up to which a name counts as close.
         """
-        cutoff = 1 - max_distance / max(len(bad_name), max_distance + 1)
-        close = difflib.get_close_matches(bad_name, list(valid_names), n=1, cutoff=cutoff)
-        return cls(f"{message} Did you mean {close[0]!r}?" if close else message)
+        return cls(message + did_you_mean(bad_name, valid_names, max_distance=max_distance))
+
+
+def did_you_mean(bad_name: str, valid_names: Iterable[str], *, max_distance: int = 2) -> str:
+    """Return ` Did you mean 'x'?` for the name that is close, or nothing where none is.
+
+    Close is what differs by *max_distance* edits, case and underscores aside, or what lacks words
+    at one end: `max_cycle` for `max_cycle_seconds`.
+    """
+    plain = {_plain(name): name for name in valid_names}
+    bad = _plain(bad_name)
+    cutoff = max(_LEAST_LIKENESS, 1 - max_distance / max(len(bad), 1))
+    close = [plain[each] for each in difflib.get_close_matches(bad, plain, n=1, cutoff=cutoff)]
+    word = bad_name.lower()
+    cut = [
+        name
+        for name in plain.values()
+        if name.lower().startswith(f"{word}_") or name.lower().endswith(f"_{word}")
+    ]
+    found = close or sorted(cut, key=len)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+_LEAST_LIKENESS: Final = 0.6
+"""Of a short name a few edits leave too little to guess from."""
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").casefold()
 
 
 class AgentAlreadyRunningError(BandConfigError):

@@ -30,6 +30,7 @@ LAYERS: Final[list[set[str]]] = [
         "extras",
         "hygiene",
         "ids",
+        "keywords",
         "backoff",
         "bell",
         "leaves",
@@ -40,12 +41,13 @@ LAYERS: Final[list[set[str]]] = [
     },
     {"features"},
     {"tools_protocol"},
-    {"texts", "types", "trace", "logs", "credentials", "endpoints"},
+    {"texts", "types", "trace", "logs", "credentials", "endpoints", "options"},
+    {"environment"},
     {"config"},
     {"protocol"},
     {"link"},
     {"tools"},
-    {"prompts"},
+    {"prompts", "checks"},
     {"preprocessing", "converters", "mcp"},
     {"adapters", "runtime"},
     {"agent"},
@@ -55,8 +57,8 @@ LAYERS: Final[list[set[str]]] = [
 ]
 # Two parts stand beside the tower. The embedded platform shares the wire, not the client.
 BESIDE: Final = {
-    "localband": set().union(*LAYERS[:6]),
-    "testing": set().union(*LAYERS[:11]),
+    "localband": set().union(*LAYERS[:7]),
+    "testing": set().union(*LAYERS[:12]),
 }
 MAY_USE_BESIDE: Final = {"cli", "__main__"}
 

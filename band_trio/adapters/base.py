@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import math
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeVar, Unpack, cast
 import trio
 
 from band_trio.adapters.features import resolve_features
+from band_trio.checks import HOOKS, check_hooks, check_names
 from band_trio.errors import BandConfigError
 from band_trio.hygiene import error_line
 from band_trio.tools.catalogue import selected_tool_definitions
@@ -64,13 +64,17 @@ class SimpleAdapter(ABC, Generic[H]):
     _cleanups: list[Cleanup]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Refuse a sync `on_message`, and work although a subclass forgets `super().__init__`."""
+        """Refuse hooks that cannot work, and work although a subclass forgets `super().__init__`.
+
+        Raises:
+            BandConfigError: a hook is misspelt or not async, or does not take its arguments.
+        """
+        check_names(cls, SimpleAdapter)
         self = super().__new__(cls)
-        if not inspect.iscoroutinefunction(inspect.unwrap(cls.on_message)):
-            raise BandConfigError(
-                f"{cls.__name__}.on_message must be `async def`; run blocking code in it with "
-                "trio.to_thread.run_sync."
-            )
+        own = (name for name in HOOKS if getattr(cls, name) is not getattr(SimpleAdapter, name))
+        # Who writes `on_event` need not care how the one here calls `on_message`.
+        calls = cls.on_event is SimpleAdapter.on_event
+        check_hooks(self, *(name for name in own if calls or name != "on_message"))
         self.history_converter = None
         self.custom_tools = CustomTools()
         self.features = self._resolved({})
@@ -113,7 +117,7 @@ class SimpleAdapter(ABC, Generic[H]):
 
     def _resolved(self, given: dict[str, Any]) -> AdapterFeatures:
         return resolve_features(
-            type(self).__name__,
+            type(self),
             given,
             emit=self.SUPPORTED_EMIT,
             capabilities=self.SUPPORTED_CAPABILITIES,

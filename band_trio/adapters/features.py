@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 from band_trio.errors import BandConfigError
+from band_trio.keywords import unexpected_keyword
 from band_trio.tools.catalogue import checked_categories, checked_tool_names
 from band_trio.types import AdapterFeatures, Capability, Emit
 
@@ -17,7 +19,7 @@ _KNOWN: Final = frozenset(
 
 
 def resolve_features(
-    adapter: str,
+    adapter: type,
     given: dict[str, Any],
     *,
     emit: frozenset[Emit],
@@ -33,25 +35,33 @@ def resolve_features(
         TypeError: a keyword is unknown.
     """
     unknown = given.keys() - _KNOWN
+    name = adapter.__name__
     if unknown:
-        raise TypeError(f"{adapter} got an unexpected keyword argument {min(unknown)!r}")
+        raise TypeError(unexpected_keyword(name, min(unknown), _KNOWN | _parameters(adapter)))
     include, exclude = given.get("include_tools"), given.get("exclude_tools")
     categories = given.get("include_categories")
     return AdapterFeatures(
         capabilities=_members(
-            given.get("capabilities", ()), Capability, capabilities, f"{adapter}: capabilities"
+            given.get("capabilities", ()), Capability, capabilities, f"{name}: capabilities"
         ),
-        emit=_members(given["emit"], Emit, emit, f"{adapter}: emit") if "emit" in given else emit,
+        emit=_members(given["emit"], Emit, emit, f"{name}: emit") if "emit" in given else emit,
         include_tools=None
         if include is None
-        else checked_tool_names(include, f"{adapter}: include_tools"),
+        else checked_tool_names(include, f"{name}: include_tools"),
         exclude_tools=None
         if exclude is None
-        else checked_tool_names(exclude, f"{adapter}: exclude_tools"),
+        else checked_tool_names(exclude, f"{name}: exclude_tools"),
         include_categories=None
         if categories is None
-        else checked_categories(categories, f"{adapter}: include_categories"),
+        else checked_categories(categories, f"{name}: include_categories"),
     )
+
+
+def _parameters(adapter: type) -> set[str]:
+    """Return the names that the constructors of *adapter* and of its bases take."""
+    made_by = [vars(each)["__init__"] for each in adapter.__mro__ if "__init__" in vars(each)]
+    names = {name for each in made_by for name in inspect.signature(each).parameters}
+    return names - {"self", "args", "kwargs", "features"}
 
 
 def _members(value: Any, kind: type[E], supported: frozenset[E], option: str) -> frozenset[E]:

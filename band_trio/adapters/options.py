@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
@@ -9,9 +10,14 @@ from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
 import attrs
 import yaml
 
-from band_trio.errors import BandConfigError
+from band_trio.environment import PREFIX
+from band_trio.errors import BandConfigError, did_you_mean
+from band_trio.hygiene import one_line
+from band_trio.keywords import answer_keyword, with_answers
 from band_trio.prompts import render_system_prompt
 from band_trio.types import AdapterFeatures, Capability
+
+_log: Final = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 2.0
 """Longest closing of a client at the end of an adapter."""
@@ -75,6 +81,10 @@ class BaseAdapterConfig:
     """Options of an adapter, as they may stand in a file; what is alive stays out of them."""
 
     @classmethod
+    def __attrs_init_subclass__(cls) -> None:
+        with_answers(cls)
+
+    @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Self:
         """Build the options from what a YAML or JSON file holds.
 
@@ -85,9 +95,8 @@ class BaseAdapterConfig:
         names = [field.name for field in fields]
         for name in data:
             if name not in names:
-                raise BandConfigError.with_suggestion(
-                    f"{cls.__name__} has no option {name!r}.", str(name), names
-                )
+                told = answer_keyword(str(name), names)
+                raise BandConfigError(f"{cls.__name__} has no option {name!r}.{told}")
         for field in fields:
             if field.default is attrs.NOTHING and field.name not in data:
                 raise BandConfigError(f"{cls.__name__} needs the option {field.name!r}.")
@@ -98,13 +107,14 @@ class BaseAdapterConfig:
 class EnvAdapterConfig(BaseAdapterConfig):
     """Options that may also come from the environment, as in `BAND_OPENAI_MODEL=gpt-5.2`."""
 
-    ENV_PREFIX: ClassVar[str] = "BAND_"
+    ENV_PREFIX: ClassVar[str] = PREFIX
 
     @classmethod
     def from_environment(cls, **overrides: Any) -> Self:
         """Read `ENV_PREFIX` plus an option's name in capitals; *overrides* win.
 
-        An empty variable counts as absent. What is no text is written as in YAML: `8192`, `true`,
+        An empty variable counts as absent, one that begins with the prefix and names no option is
+        logged. What is no text is written as in YAML: `8192`, `true`,
         `{thinking: {type: enabled}}`.
 
         Raises:
@@ -117,6 +127,7 @@ class EnvAdapterConfig(BaseAdapterConfig):
             if text := os.environ.get(name):
                 is_text = types[field.name] in (str, str | None)
                 values[field.name] = text if is_text else _from_yaml(name, text)
+        cls._tell_unread()
         values |= overrides
         for field in attrs.fields(cls):
             if field.default is attrs.NOTHING and field.name not in values:
@@ -125,6 +136,28 @@ class EnvAdapterConfig(BaseAdapterConfig):
                     f"or the variable {cls.ENV_PREFIX}{field.name.upper()}."
                 )
         return cls.from_mapping(values)
+
+    @classmethod
+    def _tell_unread(cls) -> None:
+        if cls.ENV_PREFIX == PREFIX:
+            return  # those are told with the others, when the agent is made
+        known = {cls.ENV_PREFIX + name.upper() for name in attrs.fields_dict(cls)}
+        for name in sorted(os.environ.keys() - known):
+            if name.startswith(cls.ENV_PREFIX) and os.environ[name]:
+                told = did_you_mean(name, known, max_distance=4)
+                _log.warning("the variable %s is not read.%s", one_line(name), told)
+
+
+def variables_of_adapters() -> tuple[str, ...]:
+    """Return the variables of all option classes that exist, by their beginning where it is own."""
+    found: set[str] = set()
+    waiting = EnvAdapterConfig.__subclasses__()
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        names = [cls.ENV_PREFIX + name.upper() for name in attrs.fields_dict(cls)]
+        found.update(names if cls.ENV_PREFIX == PREFIX else [cls.ENV_PREFIX])
+    return tuple(found)
 
 
 B = TypeVar("B", bound=EnvAdapterConfig)

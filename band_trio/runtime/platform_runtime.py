@@ -34,7 +34,7 @@ from band_trio.runtime.parts import Parts, make_parts
 from band_trio.runtime.presence import RoomPresence
 from band_trio.runtime.problems import Problems
 from band_trio.runtime.settings import RunSettings
-from band_trio.runtime.start import identify, with_patience
+from band_trio.runtime.start import identify, tell_started, with_patience
 from band_trio.trace import ShutDown, Tracer
 from band_trio.types import PlatformConnection
 
@@ -114,13 +114,19 @@ class PlatformRuntime:
                 ) as api:
                     rest = RestClient(api)
                     with self.lifecycle.step():
-                        self.identity = await identify(rest, self._patience_until)
+                        given = settings.credentials
+                        me = await identify(rest, given.agent_id, self._patience_until)
+                    self.identity = me
+                    # From here on the id is spelled as the platform spells it.
+                    self.settings = attrs.evolve(
+                        settings, credentials=attrs.evolve(given, agent_id=me.id)
+                    )
                     async with (
                         _nursery("link") as sockets,
-                        self._started_adapter(self.identity),
+                        self._started_adapter(me),
                         _nursery("rooms") as rooms,
                     ):
-                        parts = self.parts = self._make_parts(rest, self.identity, rooms)
+                        parts = self.parts = self._make_parts(rest, me, rooms)
                         await self._serve_rooms(rest, parts, sockets, rooms, ready)
                         await self._end_rooms(parts)
         except StartAborted:
@@ -176,8 +182,7 @@ class PlatformRuntime:
                     )
                     await nursery.start(part, "the adapter's serve", serve)
                 with self.lifecycle.step():
-                    async with self._hooks.watched("on_started", of_end=True):
-                        await port.adapter.on_started(me.name, me.description)
+                    await tell_started(port.adapter, me, self._hooks)
                 yield
             finally:
                 seconds = settings.session.hook_seconds

@@ -1,18 +1,26 @@
-"""Steps of the start that talk to the platform: each tries until the shared patience is over."""
+"""Steps of the start: who the agent is, and that its adapter learns it.
+
+Those that talk to the platform try until the shared patience is over.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
+from uuid import UUID
 
 import trio
 
 from band_trio.backoff import half_jitter
-from band_trio.errors import BandApiError, BandAuthError, BandConnectionError
+from band_trio.errors import BandApiError, BandAuthError, BandConfigError, BandConnectionError
+from band_trio.hygiene import clip, one_line, without_surrogates
 from band_trio.link.rest import RestClient
 from band_trio.link.routes import UNREADABLE
+from band_trio.nurseries import GuardedNursery
 from band_trio.protocol.rest import AgentMe
+from band_trio.runtime.hooks import Hooks
+from band_trio.types import FrameworkAdapter
 
 _log: Final = logging.getLogger(__name__)
 
@@ -21,6 +29,7 @@ T = TypeVar("T")
 BASE_SECONDS: Final = 0.5
 CAP_SECONDS: Final = 10.0
 """Back-off between two tries of one step."""
+_ID_CHARS: Final = 80
 
 
 def is_transient(error: BandApiError) -> bool:
@@ -33,16 +42,36 @@ def is_foreign(error: BandApiError) -> bool:
     return error.code == UNREADABLE or (error.code is None and error.message is None)
 
 
-async def identify(rest: RestClient, patience_until: float) -> AgentMe:
+async def identify(rest: RestClient, agent_id: str, patience_until: float) -> AgentMe:
     """Ask the platform who the key belongs to; also the check of the key.
 
     Raises:
+        BandConfigError: it belongs to another agent than *agent_id*.
         BandAuthError: the key was refused.
         BandConnectionError: not reached before *patience_until* (trio's time), or what answers is
             no Band platform.
         BandApiError: another definite no.
     """
-    return await with_patience(rest, rest.try_me, patience_until, "asking for the agent's identity")
+    me = await with_patience(rest, rest.try_me, patience_until, "asking for the agent's identity")
+    if not _is_same(me.id, agent_id):
+        raise BandConfigError(
+            f"The API key belongs to the agent {_shown(me.id)}, not to {_shown(agent_id)}: use the "
+            "agent_id and the api_key of one agent."
+        )
+    return me
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Compare two ids: as UUIDs where both are, in any spelling, else as the texts they are."""
+    try:
+        return UUID(one) == UUID(other)
+    except ValueError:
+        return one == other
+
+
+def _shown(agent_id: str) -> str:
+    """Quote an id that others chose: one line, bounded."""
+    return repr(clip(one_line(without_surrogates(agent_id)), _ID_CHARS))
 
 
 async def with_patience(
@@ -99,3 +128,39 @@ def _definite(error: BandApiError, what: str, url: str) -> BandApiError | BandCo
 def _failed(what: str, url: str, error: Exception) -> str:
     """Say what failed, and where unless *error* names the URL itself."""
     return f"{what} failed" if url in str(error) else f"{what} failed at {url}"
+
+
+async def tell_started(adapter: FrameworkAdapter, me: AgentMe, hooks: Hooks) -> None:
+    """Call `on_started` in a task of its own, which ends with it.
+
+    A nursery or cancel scope belongs to the task that opened it, and cannot outlive it: one that
+    stays open would end everything around it in the wrong order.
+
+    Raises:
+        BandConfigError: it left a nursery open.
+        Exception: what it raises.
+    """
+
+    left_open: list[trio.Nursery] = []
+
+    async def call() -> None:
+        try:
+            await adapter.on_started(me.name, me.description)
+        finally:
+            left_open.extend(trio.lowlevel.current_task().child_nurseries)
+
+    try:
+        async with (
+            hooks.watched("on_started", of_end=True),
+            GuardedNursery("on_started") as nursery,
+        ):
+            nursery.start_soon(call, name="on_started")
+    except Exception as exc:
+        if not left_open:
+            raise
+        raise BandConfigError(
+            f"{type(adapter).__name__}.on_started left a nursery open, its own or that of a client "
+            "it entered: open what lives as long as the agent in `async def serve(self, *, "
+            "task_status)`, inside `async with`: then task_status.started(), and wait there with "
+            "trio.sleep_forever()."
+        ) from exc

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 from band_trio.tools.contacts import Contacts
+from band_trio.tools.direct import AnswersNames
 from band_trio.tools.rest_port import ContactRest, ToolRest
 
 
-class ContactTools:
+class ContactTools(AnswersNames):
     """The agent's contacts, bound to no room and no turn.
 
     All methods raise `BandApiError` where the platform says no, and `BandToolError` where it is

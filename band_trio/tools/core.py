@@ -28,6 +28,7 @@ from band_trio.protocol.rest import Page, Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.custom import CustomToolDef, CustomTools
 from band_trio.tools.definitions import BandTool
+from band_trio.tools.direct import AnswersNames, argument_check
 from band_trio.tools.flights import FlightLostError, Flights
 from band_trio.tools.ledger import Ledger, TurnListener
 from band_trio.tools.mentions import bare_handle, mentionable
@@ -48,11 +49,14 @@ Method = Callable[Concatenate[C, P], Coroutine[Any, Any, R]]
 def fenced(
     method: Method[C, P, R],
 ) -> Method[C, P, R]:
-    """Refuse the call when the turn is over; tell the runtime of a stop seen in an answer."""
+    """Refuse the call when the turn is over or an argument is of a wrong kind; tell the runtime of
+    a stop seen in an answer."""
+    check = argument_check(method)
 
     @wraps(method)
     async def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
         self.turn.check_open()
+        check(args, kwargs)
         try:
             return await method(self, *args, **kwargs)
         except RoomExecutionStoppedError:
@@ -101,7 +105,7 @@ def _did_nothing(result: object) -> bool:
 _NO_TOOLS: Final = CustomTools()
 
 
-class ToolCore:
+class ToolCore(AnswersNames):
     """Base of the tools object; see `band_trio.tools.agent_tools.AgentTools`."""
 
     def __init__(

@@ -16,6 +16,7 @@ from band_trio.errors import (
     InvalidToolArgumentsError,
     RoomExecutionStoppedError,
 )
+from band_trio.keywords import answers_keywords
 from band_trio.tools.arguments import method_arguments, validate_tool_arguments
 from band_trio.tools.catalogue import (
     TOOL_DEFINITIONS,
@@ -98,6 +99,7 @@ class Dispatch(ToolCore):
 
     # ----------------------------------------------------------------- what is called
 
+    @answers_keywords
     async def execute_tool_call(self, name: str, args: Any, *, call_id: str | None = None) -> Any:
         """Run the tool *name* and return its result, or the text of what went wrong.
 
@@ -106,6 +108,7 @@ class Dispatch(ToolCore):
         outcome = await self.execute_tool_call_structured(name, args, call_id=call_id)
         return outcome.value
 
+    @answers_keywords
     async def execute_tool_call_structured(
         self, name: str, args: Any, *, call_id: str | None = None
     ) -> ToolCallOutcome:
