@@ -16,6 +16,7 @@ from band_trio.config import AgentConfig, ContactEventConfig, ContactStrategy, S
 from band_trio.credentials import Credentials, load_agent_config
 from band_trio.endpoints import resolve_endpoints
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError
+from band_trio.importing import refuse_while_loading
 from band_trio.logs import thinned_lines
 from band_trio.nurseries import GuardedNursery
 from band_trio.preprocessing import DefaultPreprocessor
@@ -41,6 +42,7 @@ class Agent:
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
         self._runtime: PlatformRuntime | None = None
+        self._report: ShutdownReport | None = None
         self._context: AbstractAsyncContextManager[Agent] | None = None
 
     def __repr__(self) -> str:
@@ -121,8 +123,8 @@ class Agent:
 
         Raises:
             AgentAlreadyRunningError: it runs already, here or elsewhere.
-            BandConfigError: the first connection was refused for good (400, 404, 426), or the lock
-                file cannot be opened.
+            BandConfigError: the first connection was refused for good (400, 404, 426), the lock
+                file cannot be opened, or `band-trio run` is still loading its target.
             BandAuthError: the key was refused.
             BandConnectionError: not reached within `start_patience_seconds`, or what answers is
                 no Band platform.
@@ -134,12 +136,14 @@ class Agent:
             Exception: what `on_started` or `serve` of the adapter raises.
             ExceptionGroup: several errors at once.
         """
+        refuse_while_loading()
         if self._runtime is not None:
             raise AgentAlreadyRunningError(
                 f"Agent {self._settings.credentials.agent_id} is running already: one run at a "
                 "time. Stop it first, or create a second Agent."
             )
         runtime = self._runtime = PlatformRuntime(self._settings)
+        self._report = None
         try:
             with thinned_lines(trio.current_time):
                 report = await runtime.serve(lambda: task_status.started(self))
@@ -147,7 +151,7 @@ class Agent:
             _raise_errors(runtime.lifecycle.errors)  # a cancellation does not hide what came first
             raise
         finally:
-            self._runtime = None
+            self._runtime, self._report = None, runtime.report
         _raise_errors(runtime.lifecycle.errors)
         return report
 
@@ -161,9 +165,7 @@ class Agent:
         Raises:
             BandConfigError: *grace* is negative or not a number.
         """
-        given: object = grace
-        if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
-            raise BandConfigError(f"grace must be zero or more seconds, not {grace!r}")
+        check_grace(grace)
         if self._runtime is not None:
             self._runtime.lifecycle.stop(grace)
 
@@ -216,9 +218,24 @@ class Agent:
         identity = self._runtime.identity if self._runtime is not None else None
         return identity.name if identity is not None else None
 
+    @property
+    def report(self) -> ShutdownReport | None:
+        """How the last run ended, also by an error or a cancellation; None before its end."""
+        return self._report
+
     def health(self) -> Health:
         """Return a snapshot of how the agent is doing; plain data."""
         return self._runtime.health() if self._runtime is not None else Health()
+
+
+def check_grace(grace: object) -> None:
+    """Refuse what is no time for running turns.
+
+    Raises:
+        BandConfigError: it is negative or not a number.
+    """
+    if isinstance(grace, bool) or not isinstance(grace, int | float) or not grace >= 0:
+        raise BandConfigError(f"grace must be zero or more seconds, not {grace!r}")
 
 
 def _check_adapter(adapter: object) -> None:

@@ -29,6 +29,7 @@ LAYERS: Final[list[set[str]]] = [
         "errors",
         "extras",
         "hygiene",
+        "importing",
         "backoff",
         "bell",
         "leaves",
@@ -46,6 +47,7 @@ LAYERS: Final[list[set[str]]] = [
     {"preprocessing", "converters", "mcp"},
     {"adapters", "runtime"},
     {"agent"},
+    {"entry"},
     {""},  # band_trio/__init__.py
     {"cli"},
     {"__main__"},
@@ -66,7 +68,7 @@ DOORS: Final = {
     "starlette": {"localband/", "mcp/http.py"},
     "hypercorn": {"localband/", "mcp/http.py"},
     "mcp": {"mcp/"},
-    "rich": {"cli/"},
+    "rich": {"entry/console.py"},
     "pydantic": set[str](),
 }
 PURE: Final = ("trio", "httpx", "starlette", "hypercorn", "trio_websocket", "socket", "threading")

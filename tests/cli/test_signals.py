@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from band_trio.cli.signals import SIGNALS, stop_signals
+from band_trio.entry.signals import SIGNALS, stop_signals
 
 
 def mine(number: int, frame: FrameType | None) -> None:
