@@ -13,4 +13,4 @@ class Echo(band_trio.SimpleAdapter):
 
 
 if __name__ == "__main__":
-    band_trio.run(Echo())  # BAND_AGENT_ID and BAND_API_KEY, or agent_config.yaml; until Ctrl-C
+    band_trio.run(Echo())  # reads BAND_AGENT_ID and BAND_API_KEY, or agent_config.yaml
