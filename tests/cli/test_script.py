@@ -26,7 +26,7 @@ from tests.support.scripts import FIRST, ROOT
 
 Cli = Callable[..., Outcome]
 
-NOWHERE = "rest_url='http://127.0.0.1:1', config=band_trio.AgentConfig(start_patience_seconds=0.2)"
+NOWHERE = "rest_url='http://127.0.0.1:1', config=band_trio.AgentConfig(start_patience_seconds=2)"
 RUN = f"""
 import band_trio
 from band_trio.adapters import EchoAdapter
