@@ -1,7 +1,7 @@
 """A trio-native runtime for agents on Band.
 
-An agent is an adapter and an identity: `Agent.create(adapter=…, agent_id=…, api_key=…)`, then
-`await agent.run()`. Fakes and the embedded platform for tests are in `band_trio.testing`.
+An agent is an adapter and an identity: `band_trio.run(adapter)` is a whole program,
+`Agent.create(adapter=…, agent_id=…, api_key=…)` and `await agent.run()` a part of one. Fakes and the embedded platform for tests are in `band_trio.testing`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from band_trio.config import (
     SessionConfig,
 )
 from band_trio.credentials import get_config_path, load_agent_config
+from band_trio.entry.script import run
 from band_trio.errors import (
     AgentAlreadyRunningError,
     BandApiError,
@@ -124,6 +125,7 @@ __all__ = [
     "get_config_path",
     "load_agent_config",
     "render_system_prompt",
+    "run",
 ]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -25,6 +25,7 @@ from band_trio.endpoints import resolve_endpoints
 from band_trio.environment import tell_unread
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError
 from band_trio.hygiene import traceback_text
+from band_trio.importing import refuse_while_loading
 from band_trio.keywords import answers_keywords, check_keywords
 from band_trio.logs import thinned_lines
 from band_trio.nurseries import GuardedNursery
@@ -52,6 +53,7 @@ class Agent:
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
         self._runtime: PlatformRuntime | None = None
+        self._report: ShutdownReport | None = None
         self._context: AbstractAsyncContextManager[Agent] | None = None
 
     def __repr__(self) -> str:
@@ -148,9 +150,9 @@ class Agent:
 
         Raises:
             AgentAlreadyRunningError: it runs already, here or elsewhere.
-            BandConfigError: it is called outside trio, the key belongs to another agent, the
-                first connection was refused for good (400, 404, 426), `on_started` left a nursery
-                open, or the lock file cannot be opened.
+            BandConfigError: it is called outside trio or while `band-trio run` loads its target, the
+                key belongs to another agent, the first connection was refused for good (400, 404,
+                426), `on_started` left a nursery open, or the lock file cannot be opened.
             BandAuthError: the key was refused.
             BandConnectionError: not reached within `start_patience_seconds`, or what answers is
                 no Band platform.
@@ -163,12 +165,14 @@ class Agent:
             ExceptionGroup: several errors at once.
         """
         check_trio()
+        refuse_while_loading()
         if self._runtime is not None:
             raise AgentAlreadyRunningError(
                 f"Agent {self._settings.credentials.agent_id} is running already: one run at a "
                 "time. Stop it first, or create a second Agent."
             )
         runtime = self._runtime = PlatformRuntime(self._settings)
+        self._report = None
         try:
             with thinned_lines(trio.current_time):
                 report = await runtime.serve(lambda: task_status.started(self))
@@ -176,7 +180,7 @@ class Agent:
             _raise_errors(runtime.lifecycle.errors)  # a cancellation does not hide what came first
             raise
         finally:
-            self._runtime = None
+            self._runtime, self._report = None, runtime.report
         _raise_errors(runtime.lifecycle.errors)
         return report
 
@@ -191,9 +195,7 @@ class Agent:
         Raises:
             BandConfigError: *grace* is negative or not a number.
         """
-        given: object = grace
-        if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
-            raise BandConfigError(f"grace must be zero or more seconds, not {grace!r}")
+        check_grace(grace)
         if self._runtime is not None:
             self._runtime.lifecycle.stop(grace)
 
@@ -247,9 +249,24 @@ class Agent:
         identity = self._runtime.identity if self._runtime is not None else None
         return identity.name if identity is not None else None
 
+    @property
+    def report(self) -> ShutdownReport | None:
+        """How the last run ended, also by an error or a cancellation; None before its end."""
+        return self._report
+
     def health(self) -> Health:
         """Return a snapshot of how the agent is doing; plain data."""
         return self._runtime.health() if self._runtime is not None else Health()
+
+
+def check_grace(grace: object) -> None:
+    """Refuse what is no time for running turns.
+
+    Raises:
+        BandConfigError: it is negative or not a number.
+    """
+    if isinstance(grace, bool) or not isinstance(grace, int | float) or not grace >= 0:
+        raise BandConfigError(f"grace must be zero or more seconds, not {grace!r}")
 
 
 def _adapter_variables() -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from types import FrameType
 
 INTERRUPTED = b"band-trio: interrupted\n"
 EXIT_CODE = 130
-"""The same as `band_trio.cli.errors.Exit.FORCED`, which cannot be imported yet."""
+"""The same as `band_trio.entry.exits.Exit.FORCED`, which cannot be imported yet."""
 
 
 def is_the_command() -> bool:

@@ -2,15 +2,16 @@
 # requires-python = ">=3.11"
 # dependencies = ["band-trio"]
 # ///
-"""An agent of rules: functions by pattern, no model. Run it with the command line:
+"""An agent of rules: functions by pattern, no model. Run it as a program, or with the command line:
 
     band-trio run 02_rules:desk
 
-It reads BAND_AGENT_ID and BAND_API_KEY, or the entry "desk" in agent_config.yaml.
+Both read BAND_AGENT_ID and BAND_API_KEY, or agent_config.yaml.
 """
 
 # expects: in the room, "2 + 3 = 5" as the answer to "@your-name/desk add 2 3"
 # expects: in the room, "In this room: …" as the answer to "@your-name/desk who is here?"
+import band_trio
 from band_trio.adapters import RuleAdapter, call_tool
 
 desk = RuleAdapter()
@@ -37,3 +38,6 @@ async def who(msg, tools, match):
 
 
 # A message that no rule matches is declined: nothing is said, and the message is settled.
+
+if __name__ == "__main__":
+    band_trio.run(desk)

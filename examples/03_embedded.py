@@ -43,4 +43,5 @@ async def main():
             agent.stop(grace=5)  # the turns that run may take five more seconds
 
 
-trio.run(main)
+if __name__ == "__main__":
+    trio.run(main)

@@ -9,9 +9,8 @@ and brings in others, or declines to say anything.
 """
 
 # expects: in the room, "…" as the answer to "@your-name/claude hello"
-import trio
-
-from band_trio import Agent, Capability
+import band_trio
+from band_trio import Capability
 from band_trio.adapters import AnthropicAdapter, AnthropicConfig
 
 adapter = AnthropicAdapter(
@@ -22,5 +21,6 @@ adapter = AnthropicAdapter(
     capabilities=Capability.MEMORY | Capability.TASKS,  # tools beside those of the chat
 )
 
-# Reads agent_id and api_key of the entry "claude" in agent_config.yaml.
-trio.run(Agent.from_config("claude", adapter=adapter).run)
+if __name__ == "__main__":
+    # Reads agent_id and api_key of the entry "claude" in agent_config.yaml.
+    band_trio.run(adapter, name="claude")

@@ -4,8 +4,8 @@
 # ///
 """An agent on any model that pydantic-ai knows, and what to do when its provider fails.
 
-MODEL names it, for example `anthropic:claude-sonnet-4-5` or `openai-chat:gpt-5.2`; the key comes
-from the provider's usual variable. Runs until Ctrl-C.
+MODEL names it: `anthropic:claude-sonnet-4-5`, if it is not set, or `openai-chat:gpt-5.2`; the key
+comes from the provider's usual variable. Runs until Ctrl-C.
 """
 
 # expects: in the room, "…" as the answer to "@your-name/any hello"
@@ -13,7 +13,7 @@ import os
 
 import trio
 
-from band_trio import Agent
+import band_trio
 from band_trio.adapters import ModelAdapter, ModelAdapterConfig
 
 
@@ -29,9 +29,10 @@ class PatientAdapter(ModelAdapter):
         return await super().ask(system, messages, tools)
 
 
-adapter = PatientAdapter(
-    ModelAdapterConfig(model=os.environ["MODEL"], max_retries=0, settings={"temperature": 0.2})
-)
+model = os.environ.get("MODEL", "anthropic:claude-sonnet-4-5")
+config = ModelAdapterConfig(model=model, max_retries=0, settings={"temperature": 0.2})
+adapter = PatientAdapter(config)
 
-# Reads agent_id and api_key of the entry "any" in agent_config.yaml.
-trio.run(Agent.from_config("any", adapter=adapter).run)
+if __name__ == "__main__":
+    # Reads agent_id and api_key of the entry "any" in agent_config.yaml.
+    band_trio.run(adapter, name="any")

@@ -55,4 +55,5 @@ async def main():
         print(f"Graph: {said[-1].partition(' ')[2]}")
 
 
-trio.run(main)
+if __name__ == "__main__":
+    trio.run(main)

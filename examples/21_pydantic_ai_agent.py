@@ -11,10 +11,9 @@ from pydantic_ai import FunctionToolset, Tool
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 
-from band_trio import Agent
+from band_trio import Agent, TurnUsage
 from band_trio.adapters import AsyncioAdapter
 from band_trio.localband import open_local_band
-from band_trio.types import TurnUsage
 
 
 def script(messages, info):
@@ -57,4 +56,5 @@ async def main():
         print(f"Keeper: {texts[-1]['content'].partition(' ')[2]}")
 
 
-trio.run(main)
+if __name__ == "__main__":
+    trio.run(main)

@@ -53,4 +53,5 @@ async def main():
         print(f"Coder: {(await band.user.messages(room))[-1]['content'].partition(' ')[2]}")
 
 
-trio.run(main)
+if __name__ == "__main__":
+    trio.run(main)

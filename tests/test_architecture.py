@@ -31,6 +31,7 @@ LAYERS: Final[list[set[str]]] = [
         "hygiene",
         "ids",
         "keywords",
+        "importing",
         "backoff",
         "bell",
         "leaves",
@@ -51,6 +52,7 @@ LAYERS: Final[list[set[str]]] = [
     {"preprocessing", "converters", "mcp"},
     {"adapters", "runtime"},
     {"agent"},
+    {"entry"},
     {""},  # band_trio/__init__.py
     {"cli"},
     {"__main__"},
@@ -72,7 +74,7 @@ DOORS: Final = {
     "starlette": {"localband/", "mcp/http.py"},
     "hypercorn": {"localband/", "mcp/http.py"},
     "mcp": {"mcp/"},
-    "rich": {"cli/"},
+    "rich": {"entry/console.py"},
     "pydantic": set[str](),
 }
 PURE: Final = ("trio", "httpx", "starlette", "hypercorn", "trio_websocket", "socket", "threading")

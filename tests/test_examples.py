@@ -41,6 +41,33 @@ def test_each_example_is_a_short_script_that_says_what_to_expect(path: Path) -> 
     assert expected(path)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_c91_importing_an_example_starts_nothing(path: Path, tmp_path: Path) -> None:
+    code = f"""
+import importlib.util, logging, signal, sys, threading, trio
+def refuse(*args, **options): raise AssertionError("trio was started")
+trio.run = refuse
+spec = importlib.util.spec_from_file_location("example", {str(path)!r})
+spec.loader.exec_module(importlib.util.module_from_spec(spec))
+assert threading.active_count() == 1
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+assert not logging.getLogger().handlers
+"""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("BAND_")}
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+        env={**environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "none"},
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
 ALONE = [path for path in EXAMPLES if expected(path) and not in_the_room(path)]
 
 
@@ -62,23 +89,17 @@ def test_an_example_that_runs_alone_writes_what_it_promises(path: Path, tmp_path
 
 
 @pytest.mark.slow
-async def test_01_echo_with_a_file(tmp_path: Path) -> None:
-    path = ROOT / "examples" / "01_echo.py"
-    async with open_local_band(user_name="Your Name") as band:
-        account = band.register_agent("Echo")
-        (tmp_path / "agent_config.yaml").write_text(
-            f"echo: {{agent_id: {account.id}, api_key: {account.api_key}}}"
-        )
-        await _check(band, account, path, [sys.executable, str(path)], tmp_path)
-
-
-@pytest.mark.slow
-async def test_02_rules_with_the_command_line(tmp_path: Path) -> None:
-    path = ROOT / "examples" / "02_rules.py"
+@pytest.mark.parametrize("as_program", [True, False])
+@pytest.mark.parametrize(("name", "attribute"), [("01_echo", "Echo"), ("02_rules", "desk")])
+async def test_it_answers_as_a_program_and_by_the_command_line(
+    name: str, attribute: str, as_program: bool, tmp_path: Path
+) -> None:
+    path = ROOT / "examples" / f"{name}.py"
     (tmp_path / path.name).write_text(path.read_text(encoding="utf-8"))
     async with open_local_band(user_name="Your Name") as band:
-        account = band.register_agent("Desk")
-        command = [sys.executable, "-m", "band_trio", "run", "02_rules:desk"]
+        account = band.register_agent(attribute)
+        by_command = ["-m", "band_trio", "run", f"{name}:{attribute}"]
+        command = [sys.executable, *([path.name] if as_program else by_command)]
         await _check(band, account, path, command, tmp_path)
 
 

@@ -7,20 +7,16 @@ import logging
 import math
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from band_trio.cli import texts
-from band_trio.cli.errors import CliError, Exit
-from band_trio.errors import BandConfigError
-from band_trio.hygiene import clip, redact_credentials, without_controls
-from band_trio.leaves import leaf_errors
-
-ERROR_CHARS: Final = 600
-SECRET_CHARS: Final = 8
-"""Length from which a key is looked for in texts."""
+from band_trio.cli.errors import CliError
+from band_trio.entry import log
+from band_trio.entry import texts as entry_texts
+from band_trio.entry.boundary import bare_program_ends, describe, exit_code, tell
+from band_trio.entry.exits import Exit
 
 
 class _Parser(argparse.ArgumentParser):
@@ -40,42 +36,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(argv)
     _set_up_logging(options)
     try:
-        code = _run_command(options)
+        with bare_program_ends():
+            code: Exit = options.command(options)
     except KeyboardInterrupt:
-        return _fail(texts.INTERRUPTED, Exit.FORCED, options)
+        return _fail(entry_texts.INTERRUPTED, Exit.FORCED, options)
     except CliError as exc:
         return _fail(str(exc), exc.code, options, exc.__cause__)
-    except BandConfigError as exc:
-        return _fail(texts.for_the_command_line(str(exc)), Exit.USAGE, options, exc)
     except Exception as exc:  # noqa: BLE001 - the boundary to the person, who reads it
-        return _fail(describe(exc), Exit.FAILED, options, exc)
+        text = texts.for_the_command_line(describe(exc))
+        return _fail(text, exit_code(exc), options, exc)
     return code
-
-
-def _run_command(options: argparse.Namespace) -> int:
-    """Run the command; a wish to end the process leaves the groups that nurseries put around it."""
-    try:
-        code: int = options.command(options)
-    except BaseExceptionGroup as group:
-        for wish in (SystemExit, KeyboardInterrupt):
-            for leaf in leaf_errors(group):
-                if isinstance(leaf, wish):
-                    raise leaf from None
-        raise
-    return code
-
-
-def describe(error: BaseException) -> str:
-    """Return *error* in one line: our own errors by their text, others by name and text."""
-    leaves = leaf_errors(error)
-    return "; ".join(dict.fromkeys(_describe_leaf(leaf) for leaf in leaves))
-
-
-def _describe_leaf(error: BaseException) -> str:
-    name = type(error).__name__
-    if type(error).__module__.startswith("band_trio."):
-        return str(error) or name
-    return f"{name}: {error}" if str(error) else name
 
 
 def _fail(
@@ -84,32 +54,18 @@ def _fail(
     options: argparse.Namespace,
     error: BaseException | None = None,
 ) -> int:
-    if error is not None and options.debug:
-        trail = "".join(traceback.format_exception(error))
-        sys.stderr.write(redact_credentials(trail, _secrets(options)))
-    line = " ".join(redact_credentials(without_controls(text), _secrets(options)).split())
-    sys.stderr.write(f"band-trio: {clip(line, ERROR_CHARS)}\n")
+    secrets = getattr(options, "api_key", None), os.environ.get("BAND_API_KEY")
+    tell(text, secrets, error if options.debug else None)
     return code
-
-
-def _secrets(options: argparse.Namespace) -> list[str]:
-    keys = getattr(options, "api_key", None), os.environ.get("BAND_API_KEY")
-    # A shorter one is a mistake; masking it would tear words apart.
-    return [key for key in keys if key and len(key) >= SECRET_CHARS]
 
 
 def _set_up_logging(options: argparse.Namespace) -> None:
     level = options.level
     if options.verbose or options.debug:
         level = logging.DEBUG if options.debug else logging.INFO
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.WARNING,
-        format="%(asctime)s %(levelname)-7s %(message)s",
-        datefmt="%H:%M:%S",
-    )
-    logging.getLogger("band_trio").setLevel(level)
-    logging.getLogger("band_trio.cli").setLevel(min(level, logging.INFO))
+    if not log.is_set_up():
+        log.add_handler()
+    log.set_levels(level)
 
 
 # --------------------------------------------------------------------------- the parser
@@ -199,19 +155,19 @@ def _number(text: str, low: float) -> float:
 # Imported on use: `run` works without the extra, and no command pays for the others.
 
 
-def _demo(options: argparse.Namespace) -> int:
+def _demo(options: argparse.Namespace) -> Exit:
     from band_trio.cli.platform import demo
 
     return demo(options)
 
 
-def _serve(options: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace) -> Exit:
     from band_trio.cli.platform import serve
 
     return serve(options)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> Exit:
     from band_trio.cli.run import run
 
     return run(options)

@@ -9,13 +9,13 @@ import trio
 
 from band_trio.agent import Agent
 from band_trio.cli import texts
-from band_trio.cli.console import Console, Style
 from band_trio.cli.demo_agents import DESCRIPTIONS, MAKERS
 from band_trio.cli.demo_scenes import Actor, Stage, last_question, play
 from band_trio.cli.demo_summary import Summary, summarise
-from band_trio.cli.errors import Exit
-from band_trio.cli.signals import StopSignals
 from band_trio.cli.transcript import Transcript
+from band_trio.entry.console import Console, Style
+from band_trio.entry.exits import Exit
+from band_trio.entry.signals import StopSignals
 from band_trio.localband import LocalBand, open_local_band
 from band_trio.runtime.lifecycle import ShutdownReport
 

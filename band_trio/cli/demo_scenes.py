@@ -11,10 +11,10 @@ import trio
 
 from band_trio.agent import Agent
 from band_trio.cli import texts
-from band_trio.cli.console import Style
 from band_trio.cli.demo_agents import CLERK, GUIDE, POLLY
 from band_trio.cli.transcript import Transcript
 from band_trio.cli.verdict import Asked, Conversation, Step
+from band_trio.entry.console import Style
 from band_trio.localband import Cut, LocalAgent, LocalBand, LocalRoom
 from band_trio.trace import Ended, EpochBegan, Started, TraceEvent
 

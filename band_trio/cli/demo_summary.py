@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 
 from band_trio.cli import texts
-from band_trio.cli.console import Style
 from band_trio.cli.demo_scenes import Stage
 from band_trio.cli.verdict import Verdict, judge, rooms_at_once
+from band_trio.entry.console import Style
 
 
 @attrs.frozen

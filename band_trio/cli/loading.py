@@ -11,8 +11,11 @@ from typing import Any, Final, cast
 
 from band_trio.agent import Agent
 from band_trio.cli import texts
-from band_trio.cli.errors import CliError, Exit
+from band_trio.cli.errors import CliError
+from band_trio.entry.exits import Exit
 from band_trio.errors import BandError
+from band_trio.importing import StartedWhileLoadingError, refusing_agents
+from band_trio.leaves import leaf_errors
 from band_trio.types import FrameworkAdapter
 
 _MADE_OF: Final = ("on_event", "on_started", "on_cleanup")
@@ -31,7 +34,8 @@ def load_target(target: str) -> FrameworkAdapter | Agent:
     parts = path.split(".")
     if not module_name or not all(part.isidentifier() for part in parts) or _is_a_path(module_name):
         raise CliError(texts.not_a_target(target))
-    found: Any = _import(module_name)
+    with refusing_agents(texts.runs_while_imported(module_name)):
+        found: Any = _import(module_name)
     for name in parts:
         found = _attribute(found, module_name, name)
     return _made(found, target)
@@ -53,7 +57,15 @@ def _import(name: str) -> ModuleType:
             raise CliError(texts.no_module(name, directory)) from None
         raise CliError(texts.import_failed(name, str(exc)), Exit.FAILED) from exc
     except Exception as exc:
+        _raise_refusal(exc)
         raise CliError(texts.import_failed(name, _name_and_text(exc)), Exit.FAILED) from exc
+
+
+def _raise_refusal(error: Exception) -> None:
+    """Say what an agent that was started too early has been told, whatever it was wrapped in."""
+    for leaf in leaf_errors(error):
+        if isinstance(leaf, StartedWhileLoadingError):
+            raise CliError(str(leaf)) from None
 
 
 def _attribute(holder: object, module: str, name: str) -> Any:
@@ -76,10 +88,12 @@ def _made(found: Any, target: str) -> FrameworkAdapter | Agent:
         if inspect.iscoroutinefunction(found):
             raise CliError(texts.not_an_adapter(target, "an async function"))
         try:
-            found = found()
+            with refusing_agents(texts.runs_while_called(target)):
+                found = found()
         except BandError:
             raise
         except Exception as exc:
+            _raise_refusal(exc)
             text = texts.making_failed(target, _name_and_text(exc))
             raise CliError(text, Exit.FAILED) from exc
     if not _is_done(found):

@@ -8,28 +8,29 @@ from functools import partial
 import trio
 
 from band_trio.cli import texts
-from band_trio.cli.console import Console
-from band_trio.cli.errors import CliError, Exit
-from band_trio.cli.signals import StopSignals, stop_signals
+from band_trio.cli.errors import CliError
+from band_trio.entry.console import Console
+from band_trio.entry.exits import Exit
+from band_trio.entry.signals import StopSignals, stop_signals
 from band_trio.leaves import leaf_errors
 from band_trio.protocol.codec import dumps
 
 
-def demo(options: argparse.Namespace) -> int:
+def demo(options: argparse.Namespace) -> Exit:
     """Run `band-trio demo`."""
     _need_extra("demo")
     from band_trio.cli.demo import Demo
 
     with stop_signals() as signals:
-        return trio.run(Demo(Console(), keep=options.keep, signals=signals).run)
+        return signals.run(Demo(Console(), keep=options.keep, signals=signals).run)
 
 
-def serve(options: argparse.Namespace) -> int:
+def serve(options: argparse.Namespace) -> Exit:
     """Run `band-trio serve`."""
     _need_extra("serve")
     with stop_signals() as signals:
         try:
-            return trio.run(partial(_serve, signals, options.port, as_json=options.json))
+            return signals.run(partial(_serve, signals, options.port, as_json=options.json))
         except (OSError, ExceptionGroup) as exc:
             for leaf in leaf_errors(exc):
                 if isinstance(leaf, OSError) and options.port:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from band_trio.entry.texts import READY, stopped
 from band_trio.runtime.lifecycle import ShutdownReport
 
 if TYPE_CHECKING:
     from band_trio.localband import LocalAgent, LocalBand
-
-SECOND_SIGNAL: Final = "band-trio: second signal, ending at once\n"
-INTERRUPTED: Final = "interrupted"
 
 # --------------------------------------------------------------------------- help
 
@@ -89,26 +87,6 @@ def port_taken(port: int, reason: str) -> str:
     return f"cannot listen on 127.0.0.1:{port}: {reason}. Choose another one with --port, or 0."
 
 
-def missing_credentials(missing: Sequence[str], path: str) -> str:
-    """Name everything that is missing, where it comes from, and what works without."""
-    ways = {
-        "agent id": "--agent-id or BAND_AGENT_ID",
-        "API key": "BAND_API_KEY",
-    }
-    needs = " and ".join(f"no {name} ({ways[name]})" for name in missing)
-    return (
-        f"there is {needs}, and no {path}. Both are shown where the agent was created on the "
-        "platform. To try without an account: band-trio demo"
-    )
-
-
-def missing_in_file(missing: Sequence[str], reason: str) -> str:
-    """Say what is missing, and why the file did not help."""
-    ways = {"agent id": "--agent-id or BAND_AGENT_ID", "API key": "BAND_API_KEY"}
-    needs = " and ".join(f"no {name} ({ways[name]})" for name in missing)
-    return f"there is {needs}: {reason}"
-
-
 def not_a_target(target: str) -> str:
     """Explain the form of a target."""
     text = f"{target!r} is not of the form module:attribute, for example my_agent:Echo"
@@ -148,30 +126,27 @@ def not_an_adapter(target: str, kind: str) -> str:
     )
 
 
-def options_of_an_agent(target: str, options: Sequence[str]) -> str:
-    """Refuse options that a finished Agent cannot take."""
-    return f"{target} is an Agent, which has its own settings: leave out {', '.join(options)}"
+KEY_IS_SEEN: Final = (
+    "other users of this machine can see --api-key in the list of processes; BAND_API_KEY is not "
+    "seen there"
+)
 
 
-# --------------------------------------------------------------------------- run
-
-
-def stopping(signal: str, turns: int, grace: float) -> str:
-    """Say what the first signal has begun."""
-    running = "1 turn" if turns == 1 else f"{turns} turns"
-    return f"stopping: {signal}, {running} running, up to {grace:g} s"
-
-
-def stopped(report: ShutdownReport) -> str:
-    """Say how an agent ended."""
-    text = (
-        f"stopped in {report.duration:.1f} s, {report.turns_finished} settled, "
-        f"{report.turns_cancelled} abandoned"
+def runs_while_imported(target: str) -> str:
+    """Refuse a module that runs an agent when it is imported."""
+    return (
+        f"{target} runs an agent while it is imported, and this command would run it again: put "
+        'that call under `if __name__ == "__main__":`'
     )
-    return text + (f", {report.settles_pending} unconfirmed" if report.settles_pending else "")
 
 
-READY: Final = "ready; Ctrl-C to stop"
+def runs_while_called(target: str) -> str:
+    """Refuse a factory that runs what it should return."""
+    return (
+        f"{target} runs an agent, which is what this command does: let it return the agent, or "
+        "name the adapter itself"
+    )
+
 
 # --------------------------------------------------------------------------- serve
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import attrs
 import trio
 
-from band_trio.cli.console import Console, Style
+from band_trio.entry.console import Console, Style
 from band_trio.localband import LocalBand
 from band_trio.localband.world import Push
 from band_trio.protocol.codec import dumps

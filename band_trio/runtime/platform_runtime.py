@@ -51,6 +51,8 @@ class PlatformRuntime:
     """Who the agent is, once the platform has said so."""
     parts: Parts | None = attrs.field(default=None, init=False)
     """Outbox, presence and link, once they are made."""
+    report: ShutdownReport | None = attrs.field(default=None, init=False)
+    """How the run has ended, also where `serve` raises."""
     _tracer: Tracer = attrs.field(init=False)
     _port: AdapterPort = attrs.field(init=False)
     _problems: Problems = attrs.field(factory=Problems, init=False)
@@ -87,7 +89,7 @@ class PlatformRuntime:
                 with self.lifecycle.whole:
                     await self._run(ready)
                 # Made before the nursery ends: leaving it raises the cancellation.
-                report = self._report()
+                report = self.report = self._report()
                 watch.cancel_scope.cancel(reason="the run is over")
         return report
 

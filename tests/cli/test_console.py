@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from band_trio.cli.console import Console, Style
+from band_trio.entry.console import Console, Style
 
 
 class _Terminal(io.StringIO):

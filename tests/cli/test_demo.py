@@ -17,11 +17,11 @@ import trio
 from trio.testing import MockClock
 
 from band_trio.cli import demo, demo_agents, texts
-from band_trio.cli.console import Console
 from band_trio.cli.demo import Demo
-from band_trio.cli.errors import Exit
-from band_trio.cli.signals import StopSignals
 from band_trio.cli.transcript import Transcript
+from band_trio.entry.console import Console
+from band_trio.entry.exits import Exit
+from band_trio.entry.signals import StopSignals
 from band_trio.localband import LocalBand, open_local_band
 from band_trio.types import AgentToolsProtocol, PlatformMessage
 

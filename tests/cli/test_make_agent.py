@@ -11,14 +11,20 @@ import pytest
 from band_trio import Agent, BandConfigError
 from band_trio.adapters import EchoAdapter
 from band_trio.cli.app import make_parser
-from band_trio.cli.errors import CliError
 from band_trio.cli.loading import load_target
-from band_trio.cli.run import find_credentials, make_agent, start_lines
+from band_trio.cli.run import given_by, make_agent
+from band_trio.entry.identity import find_credentials
+from band_trio.entry.running import start_lines
 
 
 def options(*arguments: str, target: str = "made_up:echo") -> argparse.Namespace:
     """Parse a command line of `run`."""
     return make_parser().parse_args(["run", target, *arguments])
+
+
+def credentials(given: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return id and key as `run` finds them."""
+    return find_credentials(given_by(given), environ)
 
 
 IN_ENV: Mapping[str, str] = {"BAND_AGENT_ID": "env-id", "BAND_API_KEY": "env-key"}
@@ -39,31 +45,31 @@ def file(place: Path) -> Path:
 def test_options_come_before_the_environment_and_the_file(file: Path) -> None:
     given = options("--agent-id", "opt-id", "--api-key", "opt-key")
 
-    assert find_credentials(given, IN_ENV) == ("opt-id", "opt-key")
+    assert credentials(given, IN_ENV) == ("opt-id", "opt-key")
 
 
 def test_the_environment_comes_before_the_file_that_nobody_named(file: Path) -> None:
-    assert find_credentials(options(), IN_ENV) == ("env-id", "env-key")
+    assert credentials(options(), IN_ENV) == ("env-id", "env-key")
 
 
 def test_the_file_gives_what_is_missing(file: Path) -> None:
-    assert find_credentials(options(), {}) == ("echo-id", "echo-key")
-    assert find_credentials(options(), {"BAND_API_KEY": "env-key"}) == ("echo-id", "env-key")
+    assert credentials(options(), {}) == ("echo-id", "echo-key")
+    assert credentials(options(), {"BAND_API_KEY": "env-key"}) == ("echo-id", "env-key")
 
 
 def test_the_entry_is_named_by_the_attribute(file: Path) -> None:
-    assert find_credentials(options(target="made_up:Nest.other"), {})[0] == "other-id"
+    assert credentials(options(target="made_up:Nest.other"), {})[0] == "other-id"
 
 
 def test_a_file_or_entry_that_is_named_comes_before_the_environment(file: Path) -> None:
-    assert find_credentials(options("--name", "other"), IN_ENV) == ("other-id", "other-key")
+    assert credentials(options("--name", "other"), IN_ENV) == ("other-id", "other-key")
     file.rename(file.with_name("mine.yaml"))
-    assert find_credentials(options("--config", "mine.yaml"), IN_ENV)[0] == "echo-id"
+    assert credentials(options("--config", "mine.yaml"), IN_ENV)[0] == "echo-id"
 
 
 def test_blank_variables_count_as_missing(place: Path) -> None:
-    with pytest.raises(CliError, match=r"no agent id .* and no API key"):
-        find_credentials(options(), {"BAND_AGENT_ID": " ", "BAND_API_KEY": ""})
+    with pytest.raises(BandConfigError, match=r"no agent id .* and no API key"):
+        credentials(options(), {"BAND_AGENT_ID": " ", "BAND_API_KEY": ""})
 
 
 @pytest.mark.parametrize("target", ["made_up:echo", "made_up:EchoAdapter", "made_up:make"])

@@ -17,7 +17,7 @@ import attrs
 import httpx  # noqa: ASYNC127 - a client that is not ours
 import pytest
 
-from band_trio.cli.errors import Exit
+from band_trio.entry.exits import Exit
 from tests.cli.conftest import Program
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,8 @@ from types import FrameType
 
 import pytest
 
-from band_trio.cli.signals import SIGNALS, stop_signals
+from band_trio.entry import signals as module
+from band_trio.entry.signals import SAME_REQUEST_SECONDS, SIGNALS, StopSignals, stop_signals
 
 
 def mine(number: int, frame: FrameType | None) -> None:
@@ -37,3 +38,57 @@ def test_c53_earlier_signal_handlers_are_restored(error: type[BaseException] | N
 
     assert caught is (error is not None)
     assert [signal.getsignal(number) for number in SIGNALS] == [mine] * 2
+
+
+class _Ended(Exception):
+    """Stands for the end of the process."""
+
+
+INT, TERM = signal.SIGINT, signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("came", "ends_with"),
+    [
+        ([(INT, 0.0)], None),
+        ([(INT, 0.0), (TERM, 0.9)], None),
+        ([(TERM, 0.0), (INT, 0.9)], None),
+        ([(INT, 0.0), (TERM, SAME_REQUEST_SECONDS + 0.1)], 1),
+        ([(INT, 0.0), (INT, 0.01)], 1),
+        ([(TERM, 0.0), (TERM, 5.0)], 1),
+        ([(TERM, 0.0), (INT, 0.1), (INT, 0.2)], 2),
+        ([(TERM, 0.0), (INT, 0.1), (TERM, 0.2)], 2),
+        ([(TERM, 0.0), (INT, 0.1), (INT, 9.0)], 2),
+    ],
+)
+def test_c75_which_signals_are_one_request(
+    monkeypatch: pytest.MonkeyPatch, came: list[tuple[int, float]], ends_with: int | None
+) -> None:
+    def end(text: str) -> None:
+        raise _Ended(text)
+
+    clock = [0.0]
+    monkeypatch.setattr(module, "_end_at_once", end)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    signals = StopSignals()
+    signals._running = True
+    ended = None
+    for number, (kind, at) in enumerate(came):
+        clock[0] = at
+        try:
+            signals.handle(kind, None)
+        except _Ended:
+            ended = number
+
+    assert ended == ends_with
+    assert signals.first == signal.Signals(came[0][0]).name
+
+
+def test_a_signal_between_the_start_of_trio_and_of_the_agent_is_not_lost() -> None:
+    signals = StopSignals()
+
+    async def main() -> str:
+        signals.handle(signal.SIGTERM, None)  # nobody waits yet
+        return await signals.wait()
+
+    assert signals.run(main) == "SIGTERM"

@@ -1,4 +1,4 @@
-"""Lines on stdout: plain text, in colours where rich is installed and somebody looks."""
+"""Lines on stdout or stderr: plain text, in colours where rich is installed and somebody looks."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def _rich_writer(stream: TextIO) -> Callable[[str, Style], None] | None:
     if not stream.isatty():
         return None
     try:
-        from rich.console import Console as RichConsole
-        from rich.text import Text
+        from rich.console import Console as RichConsole  # noqa: TID251 - the one door
+        from rich.text import Text  # noqa: TID251
     except ImportError:
         return None
     console = RichConsole(file=stream, highlight=False)
