@@ -14,7 +14,6 @@ import trio
 
 from band_trio.backoff import half_jitter
 from band_trio.errors import BandApiError, BandAuthError, BandConfigError, BandConnectionError
-from band_trio.hygiene import clip, one_line, without_surrogates
 from band_trio.link.rest import RestClient
 from band_trio.link.routes import UNREADABLE
 from band_trio.nurseries import GuardedNursery
@@ -29,7 +28,6 @@ T = TypeVar("T")
 BASE_SECONDS: Final = 0.5
 CAP_SECONDS: Final = 10.0
 """Back-off between two tries of one step."""
-_ID_CHARS: Final = 80
 
 
 def is_transient(error: BandApiError) -> bool:
@@ -55,7 +53,7 @@ async def identify(rest: RestClient, agent_id: str, patience_until: float) -> Ag
     me = await with_patience(rest, rest.try_me, patience_until, "asking for the agent's identity")
     if not _is_same(me.id, agent_id):
         raise BandConfigError(
-            f"The API key belongs to the agent {_shown(me.id)}, not to {_shown(agent_id)}: use the "
+            f"The API key belongs to the agent {me.id!r}, not to {agent_id!r}: use the "
             "agent_id and the api_key of one agent."
         )
     return me
@@ -67,11 +65,6 @@ def _is_same(one: str, other: str) -> bool:
         return UUID(one) == UUID(other)
     except ValueError:
         return one == other
-
-
-def _shown(agent_id: str) -> str:
-    """Quote an id that others chose: one line, bounded."""
-    return repr(clip(one_line(without_surrogates(agent_id)), _ID_CHARS))
 
 
 async def with_patience(
