@@ -143,8 +143,9 @@ def check_trio() -> None:
     """
     if not trio.lowlevel.in_trio_run():
         raise BandConfigError(
-            "An Agent runs on trio, and here is none: start it with trio.run(agent.run); in a "
-            "program that runs asyncio, with trio.lowlevel.start_guest_run."
+            "An Agent runs on trio, and here is none: start it with band_trio.run(agent) or "
+            "trio.run(agent.run); in a program that runs asyncio, with trio's guest mode: "
+            "trio.lowlevel.start_guest_run(agent.run, …)."
         )
 
 

@@ -28,7 +28,7 @@ _ELSEWHERE: Final = {
     "auto_subscribe_existing_rooms": "To leave rooms alone use AgentConfig(room_filter=…).",
     "context_cache_ttl_seconds": _NEEDLESS,
     "enable_context_cache": _NEEDLESS,
-    "install_signal_handlers": "agent.run handles no signals, `band-trio run` does.",
+    "install_signal_handlers": "agent.run handles no signals; band_trio.run(agent) does.",
     "shutdown_timeout": "The grace is given to the stop: agent.stop(grace=…).",
 }
 """Keywords of band-sdk that have no counterpart here, with what to do instead."""
