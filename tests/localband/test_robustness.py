@@ -161,3 +161,10 @@ async def test_g86_a_peer_that_falls_too_far_behind_is_closed() -> None:
         assert scope.deadline <= trio.current_time() + 1
         # What waited is thrown away: its agent lists it when it is back.
         assert await outbox.take() == Close(1011, "too slow")
+
+
+async def test_what_was_taken_makes_room() -> None:
+    outbox = Outbox(limit=2 * sys.getsizeof("1"))
+    for _ in range(5):
+        assert [outbox.put(each) for each in "123"] == [True, True, False]
+        assert [await outbox.take() for _ in range(2)] == ["1", "2"]
