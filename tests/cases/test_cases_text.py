@@ -173,6 +173,7 @@ TROUBLES: Final[dict[str, Callable[[Stage], object]]] = {
     "event name": pushes(agent_control("ME"), QUOTES, x=QUOTES),
     "control": pushes(agent_control("ME"), "agent.control", mode=QUOTES, scope=QUOTES),
     "title": pushes(agent_rooms("ME"), "room_added", id="r-9", title=QUOTES),
+    "room id": pushes(agent_rooms("ME"), "room_added", id=QUOTES, title=QUOTES),
     "gone": pushes(agent_rooms("ME"), "room_removed", id=QUOTES, title=QUOTES),
 }
 
