@@ -27,7 +27,7 @@ from band_trio.config import AgentConfig
 from band_trio.credentials import Credentials
 from band_trio.endpoints import Endpoints
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
-from band_trio.hygiene import clean_text, clip, one_line
+from band_trio.hygiene import clean_text, clip
 from band_trio.link.dialler import dial, tls_context
 from band_trio.link.retry_after import read_retry_after
 from band_trio.link.transport import CLOSE_SECONDS, Transport
@@ -345,7 +345,7 @@ async def _body(response: httpx.Response, limit: int) -> tuple[bytearray, str]:
     announced = headers.get("content-length", "")
     flaw = ""
     if coding not in ("", "identity"):
-        flaw = f"a content coding that was not asked for ({one_line(coding)[:20]})"
+        flaw = f"a content coding that was not asked for ({clean_text(coding, 20)})"
     elif announced.isdecimal() and len(announced) < 20 and int(announced) > limit:
         flaw = f"{announced} bytes where {limit} are the limit"
     try:
@@ -361,6 +361,6 @@ async def _body(response: httpx.Response, limit: int) -> tuple[bytearray, str]:
     return content, flaw
 
 
-@lru_cache(maxsize=1024)  # the reads of a room repeat their few URLs, and parsing one is slow
+@lru_cache(maxsize=256)  # the reads of a room repeat their few URLs, and parsing one is slow
 def _url(text: str) -> httpx.URL:
     return httpx.URL(text)

@@ -104,7 +104,7 @@ def read_tasks(seeds: Seeds) -> list[Task]:
 
 def read_board(seed: Mapping[str, Any] | None) -> Board:
     """Return a board from a dict."""
-    return _seed(seed or {}, Board, {}, needs_id=False)
+    return _seed(seed or {}, Board, {})
 
 
 # --------------------------------------------------------------------------- details
@@ -130,9 +130,7 @@ def _with(row: T, name: str) -> T:
     return row
 
 
-def _seed(
-    seed: Mapping[str, Any], kind: type[T], defaults: dict[str, Any], *, needs_id: bool = True
-) -> T:
+def _seed(seed: Mapping[str, Any], kind: type[T], defaults: dict[str, Any]) -> T:
     names = [field.name for field in attrs.fields(kind)]
     try:
         if not isinstance(seed, Mapping):
@@ -140,9 +138,6 @@ def _seed(
         unknown = [key for key in seed if key not in names]
         if unknown:
             raise RemoteProtocolError(f"unknown fields {unknown}; known: {', '.join(names)}")
-        row = structure({**defaults, **seed}, kind)
+        return structure({**defaults, **seed}, kind)
     except RemoteProtocolError as exc:
         raise BandConfigError(f"bad {kind.__name__} seed {seed!r}: {exc}") from None
-    if needs_id and not getattr(row, "id", ""):
-        raise BandConfigError(f"bad {kind.__name__} seed {seed!r}: id is empty")
-    return row

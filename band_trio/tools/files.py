@@ -136,8 +136,10 @@ class Files(Sending):
     # ----------------------------------------------------------------- transfer
 
     async def _download(self, file: Attachment) -> bytes:
+        # The size may be missing, which is 0: then as much as would be shown.
+        most = file.bytes if file.bytes > 0 else shown_bytes(file.content_type)
         try:
-            return await self.rest.get_file(self.room_id, file.id, file.bytes)
+            return await self.rest.get_file(self.room_id, file.id, most)
         except BandApiError as exc:
             if exc.status == 404:
                 raise BandToolError(texts.NO_SUCH_FILE) from exc
@@ -173,8 +175,13 @@ def not_shown(content_type: str, size: int) -> str | None:
     kind = media_type(content_type)
     if not kind.startswith("text/") and kind not in IMAGES:
         return texts.file_kind_not_shown(kind)
-    limit = IMAGE_BYTES if kind in IMAGES else TEXT_BYTES
+    limit = shown_bytes(content_type)
     return texts.file_too_large_to_show(size, limit) if size > limit else None
+
+
+def shown_bytes(content_type: str) -> int:
+    """Return how large a file of that kind may be to be shown."""
+    return IMAGE_BYTES if media_type(content_type) in IMAGES else TEXT_BYTES
 
 
 def _header(file: Attachment) -> dict[str, Any]:

@@ -64,6 +64,18 @@ def test_g88_c70_a_cursor_that_goes_round_is_followed_once(length: int) -> None:
     assert (asked, walk.complete) == (length + 1, False)
 
 
+def test_g88_c70_an_empty_page_that_claims_more_is_taken_for_the_last() -> None:
+    """One whose rows cannot be read is not empty."""
+    by_cursor, by_number = PageWalk("a list"), PageWalk("a list")
+    by_cursor.follow(Page([], next_cursor="a", dropped=1))
+    by_number.follow_number(Page([], total_pages=10**12, dropped=1))
+    assert (by_cursor.ended, by_number.ended) == (False, False)
+    by_cursor.follow(Page([], next_cursor="b"))
+    by_number.follow_number(Page([], total_pages=10**12))
+    assert (by_cursor.ended, by_cursor.complete, by_cursor.cursor) == (True, False, "a")
+    assert (by_number.ended, by_number.complete, by_number.number) == (True, False, 2)
+
+
 def test_g88_c70_fresh_cursors_to_the_same_rows_lead_nowhere() -> None:
     walk, fresh = PageWalk("a list"), count()
     while not walk.ended:

@@ -88,7 +88,7 @@ async def test_people_and_context_are_recorded() -> None:
     [
         ({"participants": [{"name": "x"}]}, "required field missing"),
         ({"participants": [{"id": ""}]}, "1 to 256 printable characters expected"),
-        ({"participants": [{"id": 3}]}, "str expected"),
+        ({"participants": [{"id": 3}]}, "str expected, not int"),
         ({"peers": [{"id": "x", "nmae": "y"}]}, "unknown fields"),
         ({"peers": ["x"]}, "an object is needed"),
         ({"room_context": [{"content": "x", "sender": "y"}]}, "unknown fields"),

@@ -106,6 +106,7 @@ READ: list[tuple[dict[str, Any], bytes, dict[str, Any], bool]] = [
     (attachment("f"), b"abc", {"text": "abc"}, True),
     (attachment("f", "text/markdown; charset=utf-8"), "ü".encode(), {"text": "ü"}, True),
     (attachment("f"), b"a\xffb", {"text": "a\ufffdb", "description": texts.BROKEN_TEXT}, True),
+    (attachment("f", bytes=0), b"a size that is missing", {"text": "a size that is missing"}, True),
     (attachment("f", bytes=16_384), b"x" * 16_384, {"text": "x" * 16_384}, True),
     (attachment("f", bytes=16_385), b"",
      {"description": texts.file_too_large_to_show(16_385, 16_384)}, False),
