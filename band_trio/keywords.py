@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from band_trio.errors import did_you_mean
+from band_trio.errors import BandConfigError, did_you_mean
 from band_trio.secret import silent
 
 P = ParamSpec("P")
@@ -61,6 +61,11 @@ def answers_keywords(fn: Callable[P, R]) -> Callable[P, R]:
             if (mistake := _mistake(fn, args, kwargs)) is None:
                 raise
             raise TypeError(mistake) from None
+        except BandConfigError as exc:
+            # The text says it all, and tools that print locals would show what was given: keys,
+            # passwords of proxies, the whole environment.
+            kwargs.clear()
+            raise exc.with_traceback(None)  # noqa: B904 - no other error
 
     if not inspect.iscoroutinefunction(fn):
         return functools.wraps(fn)(begin)
