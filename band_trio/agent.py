@@ -35,7 +35,6 @@ from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.runtime.platform_runtime import PlatformRuntime
 from band_trio.runtime.services import Callbacks
 from band_trio.runtime.settings import RunSettings
-from band_trio.secret import silent
 from band_trio.types import FrameworkAdapter, Hook, Preprocessor
 
 _log: Final = logging.getLogger(__name__)
@@ -90,7 +89,6 @@ class Agent:
                 usable.
             TypeError: a keyword is unknown.
         """
-        api_key = silent(api_key)  # a traceback with locals shows this frame
         config = config or AgentConfig()
         check_adapter(adapter)
         check_contacts(contact_config)

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from band_trio.errors import did_you_mean
+from band_trio.errors import BandConfigError, did_you_mean
+from band_trio.secret import silent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,16 +48,24 @@ def answer_keyword(given: str, known: Iterable[str]) -> str:
 def answers_keywords(fn: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function whose users may misspell a keyword; the error stays a TypeError.
 
-    A call that fits costs nothing more than the call.
+    A call that fits costs nothing more than the call. A key among the keywords is made silent: a
+    traceback with locals shows this frame, and that of *fn*.
     """
 
     def begin(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "api_key" in kwargs:
+            kwargs["api_key"] = silent(kwargs["api_key"])
         try:
             return fn(*args, **kwargs)
         except TypeError:
             if (mistake := _mistake(fn, args, kwargs)) is None:
                 raise
             raise TypeError(mistake) from None
+        except BandConfigError as exc:
+            # The text says it all, and tools that print locals would show what was given: keys,
+            # passwords of proxies, the whole environment.
+            kwargs.clear()
+            raise exc.with_traceback(None)  # noqa: B904 - no other error
 
     if not inspect.iscoroutinefunction(fn):
         return functools.wraps(fn)(begin)

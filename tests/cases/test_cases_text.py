@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
@@ -14,7 +15,7 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio import Agent, BandError
+from band_trio import Agent, AgentConfig, BandError
 from band_trio.errors import BandConfigError, BandSupersededError
 from band_trio.hygiene import traceback_text
 from band_trio.localband.fault_rules import RequestFault, UpgradeFault, UpgradeRule
@@ -173,6 +174,7 @@ TROUBLES: Final[dict[str, Callable[[Stage], object]]] = {
     "event name": pushes(agent_control("ME"), QUOTES, x=QUOTES),
     "control": pushes(agent_control("ME"), "agent.control", mode=QUOTES, scope=QUOTES),
     "title": pushes(agent_rooms("ME"), "room_added", id="r-9", title=QUOTES),
+    "room id": pushes(agent_rooms("ME"), "room_added", id=QUOTES, title=QUOTES),
     "gone": pushes(agent_rooms("ME"), "room_removed", id=QUOTES, title=QUOTES),
 }
 
@@ -235,18 +237,76 @@ async def test_c72_g61_the_text_of_the_lock_file_is_one_line(
     assert str(error).isprintable()
 
 
-def test_c60_c69_g87_settings_that_are_refused_show_no_key() -> None:
-    good = {"adapter": Scripted(), "agent_id": "a", "api_key": KEY}
-    for wrong in ({"rest_url": "https://"}, {"agent_id": " "}, {"adapter": object()}):
-        with pytest.raises(BandConfigError) as caught:
-            Agent.create(**{**good, **wrong})  # type: ignore[arg-type]
-        frames = caught.value.__traceback__
-        assert frames is not None
-        told = traceback.TracebackException(
-            BandConfigError, caught.value, frames.tb_next, capture_locals=True
-        )
-        text = "".join(told.format())
-        assert "api_key = " in text
+PROXIES: Final = [
+    f"user:{PASSWORD}@h:1", f"socks5://user:{PASSWORD}@h:1",
+    f"http://user:{PASSWORD}@h:1/path", f"http://user:{PASSWORD}@h:99999",
+]  # fmt: skip
+REFUSED: Final[list[dict[str, Any]]] = [
+    {"rest_url": "https://"},
+    {"rest_url": f"https://u:{PASSWORD}@h"},
+    {"BAND_REST_URL": f"https://u:{PASSWORD}@h"},
+    {"ws_url": f"wss://h?token={KEY}"},
+    {"agent_id": " "},
+    {"adapter": object()},
+    *({name: proxy} for name in ("proxy", "HTTPS_PROXY", "ALL_PROXY") for proxy in PROXIES),
+]
+
+
+@pytest.mark.parametrize("wrong", REFUSED, ids=lambda wrong: ascii(wrong)[2:24])
+def test_c60_c69_g87_settings_that_are_refused_show_no_key(
+    wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAND_API_KEY", KEY)
+    options = {"adapter": Scripted(), "agent_id": "a", "api_key": KEY}
+    for name, value in wrong.items():
+        if name.isupper():
+            monkeypatch.setenv(name, value)
+        else:
+            options[name] = value
+    with pytest.raises(BandConfigError) as caught:
+        create(options)
+    shown = caught.value.__traceback__
+    while shown is not None and shown.tb_frame.f_code.co_name != "begin":
+        shown = shown.tb_next  # the frames of the application are its own
+    assert shown is not None
+    told = traceback.TracebackException(BandConfigError, caught.value, shown, capture_locals=True)
+    assert_no_secret("".join(told.format()))
+    assert_no_secret(str(caught.value))
+    assert str(caught.value).isprintable()
+
+
+def create(options: dict[str, Any]) -> None:
+    if "proxy" in options:
+        options["config"] = AgentConfig(proxy=options.pop("proxy"))
+    Agent.create(**options)
+
+
+async def test_c60_g89_a_proxy_that_refuses_and_quotes_its_password_does_not_spread_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def quotes(stream: trio.SocketStream) -> None:
+        async with stream:
+            said = b"".join((await stream.receive_some(65_536)).split(b"\r\n\r\n"))
+            told = next(line for line in said.split(b"\r\n") if b"Authorization" in line)
+            password = PASSWORD.encode()
+            await stream.send_all(b"HTTP/1.1 407 " + told + b" " + password + b"\x1b[2J\r\n\r\n")
+
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    pair = b64encode(f"user:{PASSWORD}".encode()).decode()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, quotes, listeners)
+        proxy = f"http://user:{quote(PASSWORD, safe='')}@127.0.0.1:{port}"
+        agent = Agent.create(
+            adapter=Scripted(), agent_id="a", api_key=KEY, rest_url="https://band.invalid",
+            config=AgentConfig(proxy=proxy, start_patience_seconds=0.2, single_instance=False),
+        )  # fmt: skip
+        error = await error_of(agent)
+        nursery.cancel_scope.cancel()
+    assert "407" in str(error)
+    for text in (with_locals(error), traceback_text(error), repr(agent.settings), caplog.text):
         assert_no_secret(text)
-        assert_no_secret(str(caught.value))
-        assert str(caught.value).isprintable()
+        assert pair not in text
+    assert_lines(caplog)
