@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import attrs
 
 from band_trio.errors import BandConfigError
+from band_trio.secret import Secret
 
 _PORTS: Final = {"http": 80, "https": 443}
 _OF_SCHEME: Final = {"ws": "http", "wss": "https"}
@@ -36,6 +37,8 @@ class Proxy:
     """Whether TLS is spoken with the proxy itself, an `https://` one."""
     authorization: str | None = attrs.field(default=None, repr=False)
     """What its `Proxy-Authorization` says; None without credentials."""
+    secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
+    """What must not appear in any text: the password in its forms."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -87,12 +90,15 @@ def read_proxy(text: object, name: str, or_else: str = "") -> Proxy:
         )
     if parts.scheme not in _PORTS or not parts.hostname or parts.path.strip("/") or parts.query:
         raise BandConfigError(f"{name} must be http:// or https:// with a host: {remedy}.")
-    authorization = None
-    if "@" in parts.netloc:
-        pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-        authorization = f"Basic {b64encode(pair.encode('utf-8', 'replace')).decode()}"
     port = parts.port or _PORTS[parts.scheme]
-    return Proxy(parts.hostname, port, parts.scheme == "https", authorization)
+    secure = parts.scheme == "https"
+    if "@" not in parts.netloc:
+        return Proxy(parts.hostname, port, secure)
+    password = unquote(parts.password or "")
+    pair = f"{unquote(parts.username or '')}:{password}".encode("utf-8", "replace")
+    coded = Secret(b64encode(pair).decode())
+    authorization = Secret(f"Basic {coded}")
+    return Proxy(parts.hostname, port, secure, authorization, (Secret(password), coded))
 
 
 def _split(text: object) -> SplitResult | None:

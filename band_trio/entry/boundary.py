@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import traceback
 from collections.abc import Generator, Sequence
 from typing import Final
 
 from band_trio.entry import texts
 from band_trio.entry.exits import Exit
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError, BandError
-from band_trio.hygiene import clip, redact_credentials, without_controls
+from band_trio.hygiene import clean_text, traceback_text
 from band_trio.leaves import leaf_errors
 
 ERROR_CHARS: Final = 600
@@ -80,9 +79,7 @@ def _describe_leaf(error: BaseException) -> str:
 def tell(text: str, secrets: Sequence[str | None], error: BaseException | None = None) -> None:
     """Write *text* as one line to stderr, after the traceback of *error*, without *secrets*."""
     hidden = [each for each in secrets if each and len(each) >= SECRET_CHARS]
-    trail = "".join(traceback.format_exception(error)) if error is not None else ""
-    line = " ".join(redact_credentials(without_controls(text), hidden).split())
+    trail = f"{traceback_text(error, hidden)}\n" if error is not None else ""
     # A reader that has gone, or no stderr at all, must not change the exit code.
     with contextlib.suppress(OSError, AttributeError):
-        sys.stderr.write(redact_credentials(trail, hidden))
-        sys.stderr.write(f"band-trio: {clip(line, ERROR_CHARS)}\n")
+        sys.stderr.write(f"{trail}band-trio: {clean_text(text, ERROR_CHARS, hidden)}\n")

@@ -22,6 +22,7 @@ from band_trio.entry.signals import stop_signals
 from band_trio.errors import BandConfigError
 from band_trio.importing import refuse_while_loading
 from band_trio.runtime.lifecycle import ShutdownReport
+from band_trio.secret import silent
 from band_trio.types import FrameworkAdapter
 
 
@@ -59,6 +60,7 @@ def run(
         BandConfigError: called in another thread, within a trio run, or while `band-trio run`
             loads its target.
     """
+    api_key = silent(api_key)  # a traceback with locals shows this frame
     refuse_while_loading()
     _check_place()
     with stop_signals() as signals:  # first of all: process 1 of a container has no other end

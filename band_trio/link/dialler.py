@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 import trio
 
 from band_trio.errors import BandConfigError
+from band_trio.hygiene import clean_text
 from band_trio.leaves import leaf_errors
+from band_trio.protocol.rest import WORDS_CHARS
 from band_trio.proxies import Proxy
 
 PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
@@ -21,7 +23,7 @@ PROXY_HEAD_BYTES: Final = 16 * 2**10
 
 
 class DialError(Exception):
-    """There is no stream, and nothing was sent to the platform. The text says why, unredacted."""
+    """There is no stream, and nothing was sent to the platform. The text says why."""
 
 
 async def dial(url: str, proxy: Proxy | None, verify: bool | ssl.SSLContext) -> trio.abc.Stream:
@@ -85,7 +87,7 @@ async def _add_tls(
         if isinstance(cause, ssl.SSLCertVerificationError):
             hint = "; a CA of your own goes into SSL_CERT_FILE"
         elif "WRONG_VERSION_NUMBER" in said:
-            hint = "; no TLS is spoken there: is it http://?"
+            hint = "; no TLS there, so no Band platform answers: is it http://?"
         raise DialError(f"TLS with {host} failed: {said}{hint}") from None
     return tls
 
@@ -112,7 +114,8 @@ async def _tunnel(stream: trio.abc.Stream, proxy: Proxy, host: str, port: int) -
     version, _, words = first.partition(" ")
     if not version.startswith("HTTP/1.") or not words.startswith("2"):
         hint = " (are its user and password in the proxy's URL?)" if words[:3] == "407" else ""
-        raise DialError(f"{said} refused CONNECT {target}: {words or first}{hint}")
+        why = clean_text(words or first, WORDS_CHARS, proxy.secrets)
+        raise DialError(f"{said} refused CONNECT {target}: {why}{hint}")
     if rest:  # the host does not speak first, neither in TLS nor in HTTP
         raise DialError(f"{said} sent more than its answer to CONNECT {target}")
 

@@ -21,7 +21,7 @@ from band_trio.link.api import open_api
 from band_trio.link.dialler import DialError, dial, tls_context
 from band_trio.link.socket import ConnectFailed, open_socket
 from band_trio.link.tries import NotSentError
-from band_trio.proxies import Proxy, bypasses, find_proxy, read_proxy
+from band_trio.proxies import bypasses, find_proxy, read_proxy
 from tests.link.servers import ConnectProxy, PrivateCA, ok, read_request, serving
 
 PASSWORD = "pa55 w:rd"
@@ -123,11 +123,13 @@ async def test_g89_no_proxy_and_loopback_are_reached_directly_by_both() -> None:
         (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "407 .*user and password"),
         (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno", "refused CONNECT .*403"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "refused CONNECT"),
+        (b"pa55 w:rd \x1b[31m\r\n\r\n", r"refused CONNECT [^ ]+: .*REDACTED.*x1b"),
+        (b"HTTP/1.1 403 " + BASIC[6:].encode() + b"\r\n\r\n", "403 .*REDACTED"),
         (b"HTTP/1.1 200 OK\r\n\r\nunasked", "more than its answer"),
         (b"x" * 100_000, "no usable answer"),
         (b"HTTP/1.1 2", "no usable answer"),
     ],
-    ids=["407", "403", "ssh", "talks too much", "endless", "cut"],
+    ids=["407", "403", "ssh", "quotes", "quotes coded", "talks too much", "endless", "cut"],
 )
 async def test_a_proxy_that_does_not_help_is_named(answer: bytes, said: str) -> None:
     async def handle(stream: trio.abc.Stream) -> None:
@@ -135,11 +137,13 @@ async def test_a_proxy_that_does_not_help_is_named(answer: bytes, said: str) -> 
         await stream.send_all(answer)
 
     async with serving(handle) as port:
-        proxy = Proxy("127.0.0.1", port, authorization=BASIC)
+        proxy = read_proxy(f"http://bob:pa55%20w%3Ard@127.0.0.1:{port}", "proxy")
         with trio.fail_after(5), pytest.raises(DialError, match=said) as caught:
             await dial("https://band.test:443", proxy, True)
     assert f"the proxy http://127.0.0.1:{port}" in str(caught.value)
+    assert str(caught.value).isprintable()
     assert BASIC[6:] not in str(caught.value)
+    assert PASSWORD not in str(caught.value)
 
 
 async def test_a_proxy_may_speak_tls_itself() -> None:
@@ -365,7 +369,7 @@ async def test_nobody_there_is_said_in_words() -> None:
     with pytest.raises(DialError, match=r"nowhere.invalid:80: \S+"):
         await dial("ws://nowhere.invalid/x", None, True)
     async with serving(lambda stream: stream.send_all(b"HTTP/1.1 400 Bad\r\n\r\n")) as port:
-        with pytest.raises(DialError, match="no TLS is spoken there"):
+        with pytest.raises(DialError, match="no TLS there"):
             await dial(f"https://127.0.0.1:{port}", None, True)
         with pytest.raises(ConnectFailed, match="no connection: TLS"):
             async with open_socket(
