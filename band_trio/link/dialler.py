@@ -112,13 +112,10 @@ async def _tunnel(stream: trio.abc.Stream, proxy: Proxy, host: str, port: int) -
     top, _, rest = bytes(head).partition(b"\r\n\r\n")
     first = top.split(b"\r\n")[0].decode("latin-1")
     version, _, words = first.partition(" ")
-    if not version.startswith("HTTP/1."):
-        words = first
-    elif words.startswith("2"):
-        words = ""
-    if words:
+    spoken = version.startswith("HTTP/1.")
+    if not (spoken and words.startswith("2")):
         hint = " (are its user and password in the proxy's URL?)" if words[:3] == "407" else ""
-        why = clean_text(words, WORDS_CHARS, proxy.secrets)
+        why = clean_text(words if spoken else first, WORDS_CHARS, proxy.secrets)
         raise DialError(f"{said} refused CONNECT {target}: {why}{hint}")
     if rest:  # the host does not speak first, neither in TLS nor in HTTP
         raise DialError(f"{said} sent more than its answer to CONNECT {target}")

@@ -126,10 +126,11 @@ async def test_g89_no_proxy_and_loopback_are_reached_directly_by_both() -> None:
         (b"pa55 w:rd \x1b[31m\r\n\r\n", r"refused CONNECT [^ ]+: .*REDACTED.*x1b"),
         (b"HTTP/1.1 403 " + BASIC[6:].encode() + b"\r\n\r\n", "403 .*REDACTED"),
         (b"HTTP/1.1 200 OK\r\n\r\nunasked", "more than its answer"),
+        (b"HTTP/1.1\r\n\r\n", "refused CONNECT"),
         (b"x" * 100_000, "no usable answer"),
         (b"HTTP/1.1 2", "no usable answer"),
     ],
-    ids=["407", "403", "ssh", "quotes", "quotes coded", "talks too much", "endless", "cut"],
+    ids=["407", "403", "ssh", "quotes", "quotes coded", "talks too much", "no status", "endless", "cut"],
 )
 async def test_a_proxy_that_does_not_help_is_named(answer: bytes, said: str) -> None:
     async def handle(stream: trio.abc.Stream) -> None:
