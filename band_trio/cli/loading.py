@@ -56,6 +56,8 @@ def _import(name: str) -> ModuleType:
         if name == missing or name.startswith(f"{missing}."):
             raise CliError(texts.no_module(name, directory)) from None
         raise CliError(texts.import_failed(name, str(exc)), Exit.FAILED) from exc
+    except BandError:  # of an Agent that is made there: it says itself what to do
+        raise
     except Exception as exc:
         _raise_refusal(exc)
         raise CliError(texts.import_failed(name, _name_and_text(exc)), Exit.FAILED) from exc

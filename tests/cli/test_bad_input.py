@@ -230,3 +230,45 @@ def test_a_traceback_is_shown_on_demand_without_the_key(
     assert "Traceback" in long.err
     assert "in leak" in long.err
     assert key not in short.err + long.err
+
+
+# --------------------------------------------------------------------------- settings of the way
+
+
+PASSWORD = "pa55w0rd-of-the-proxy"
+SETTINGS = [
+    ("BAND_REST_URL", "https://xn--a"),
+    ("BAND_REST_URL", "https://a..b"),
+    ("BAND_REST_URL", f"https://bob:{PASSWORD}@h.test"),
+    ("BAND_WS_URL", "wss://a..b/x"),
+    ("HTTPS_PROXY", "socks5://h:1"),
+    ("HTTPS_PROXY", f"socks5://bob:{PASSWORD}@h:1"),
+    ("HTTPS_PROXY", "ftp://h"),
+    ("HTTPS_PROXY", "127.0.0.1:7890"),
+    ("HTTPS_PROXY", f"bob:{PASSWORD}@h:1"),
+    ("ALL_PROXY", f"http://bob:{PASSWORD}@h:x\x1b[31m\nno"),
+    ("SSL_CERT_FILE", f"/nowhere/{PASSWORD}"),
+    ("SSL_CERT_DIR", f"/nowhere/{PASSWORD}"),
+]
+
+
+@pytest.mark.parametrize(("variable", "value"), SETTINGS)
+def test_g87_c69_a_setting_that_cannot_be_used_is_named_with_a_remedy(
+    cli: Cli, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv("BAND_REST_URL", "https://band.test")
+    monkeypatch.setenv("BAND_AGENT_ID", "a1")
+    monkeypatch.setenv("BAND_API_KEY", KEY)
+    monkeypatch.setenv(variable, value)
+    ended = cli("run", "made_up:echo", "--patience", "1")
+    debugged = cli("run", "made_up:echo", "--patience", "1", "--debug")
+
+    assert (ended.code, debugged.code) == (Exit.USAGE, Exit.USAGE)
+    assert ended.complaint.startswith(f"band-trio: {variable} ")
+    assert ended.complaint.endswith(".")
+    for each in (ended, debugged):
+        for secret in (PASSWORD, KEY):
+            assert secret not in each.err + each.out

@@ -130,7 +130,17 @@ async def test_g89_no_proxy_and_loopback_are_reached_directly_by_both() -> None:
         (b"x" * 100_000, "no usable answer"),
         (b"HTTP/1.1 2", "no usable answer"),
     ],
-    ids=["407", "403", "ssh", "quotes", "quotes coded", "talks too much", "no status", "endless", "cut"],
+    ids=[
+        "407",
+        "403",
+        "ssh",
+        "quotes",
+        "quotes coded",
+        "talks too much",
+        "no status",
+        "endless",
+        "cut",
+    ],
 )
 async def test_a_proxy_that_does_not_help_is_named(answer: bytes, said: str) -> None:
     async def handle(stream: trio.abc.Stream) -> None:
