@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from itertools import pairwise
 
-import httpx
+import httpx  # noqa: ASYNC127 - the interface that is tested
 import pytest
 import trio
 from hypothesis import given
@@ -160,29 +160,31 @@ async def test_as_many_connections_as_requests_at_once_and_the_old_ones_go(
     mock_clock: trio.testing.MockClock,
 ) -> None:
     closed, server = 0, Counting(ok())
-    release = trio.Event()
+    all_here, release, three_closed = trio.Event(), trio.Event(), trio.Event()
 
     async def handle(stream: trio.abc.Stream) -> None:
         nonlocal closed
         server.connections += 1
         while await read_request(stream):
+            if server.connections == 4:
+                all_here.set()
             await release.wait()
             await stream.send_all(ok())
         closed += 1
+        if closed == 3:
+            three_closed.set()
 
     async with client_of(handle, 1e9) as (client, url):
         async with trio.open_nursery() as nursery:
             for _ in range(4):
                 nursery.start_soon(client.get, url)
-            while server.connections < 4:
-                await trio.lowlevel.checkpoint()
+            await all_here.wait()
             release.set()
         mock_clock.jump(IDLE_SECONDS + 1)
         for _ in range(3):
             await client.get(url)
         assert server.connections == 4  # the one that was used last is used again
-        while closed < 3:
-            await trio.lowlevel.checkpoint()
+        await three_closed.wait()
 
 
 async def test_a_cancelled_request_closes_its_connection() -> None:
@@ -300,6 +302,7 @@ def test_g87_any_bytes_are_an_answer_or_an_error_of_the_interface(
 
     async def main() -> None:
         async def pair() -> trio.abc.Stream:
+            await trio.lowlevel.checkpoint()
             ours, theirs = trio.testing.memory_stream_pair()
             nursery.start_soon(serve, theirs)
             return ours
