@@ -13,6 +13,8 @@ import httpx  # noqa: ASYNC127 - the transports of the tests
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 
 from band_trio.config import AgentConfig
 from band_trio.credentials import Credentials
@@ -159,6 +161,36 @@ async def test_g86_c68_a_body_is_read_up_to_its_limit(status: int, announced: bo
     assert re.search(rf"to GET /p\?q cannot be used: .*\b{2**20}\b", answer.flaw)
     assert stream.read <= (0 if announced else 2**20 + 2**16)
     assert stream.closed
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                ["content-length", "content-encoding", "retry-after", "retry-after-ms", "date",
+                 "x-ratelimit-reset", "content-type", "location", "x"]
+            ),
+            st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0"), max_size=20)
+            | st.integers().map(str),
+        ),
+        max_size=5,
+    ),
+    st.sampled_from([200, 204, 302, 400, 404, 429, 500, 999]),
+    st.binary(max_size=30),
+)  # fmt: skip
+def test_g87_any_headers_are_an_answer(
+    headers: list[tuple[str, str]], status: int, body: bytes
+) -> None:
+    async def main() -> None:
+        raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+        response = httpx.Response(status, headers=raw, stream=httpx.ByteStream(body))
+        async with api_over(response) as (api, _):
+            answer = await api.once("GET", "/p")
+        assert answer.status == status
+        assert answer.flaw.isprintable()
+        assert answer.retry_after is None or 0 <= answer.retry_after <= 3600
+
+    trio.run(main)
 
 
 @pytest.mark.parametrize("path", ["/" + "x" * 70_000, "/a\x00b", "/\ud800", "/a\nb"])

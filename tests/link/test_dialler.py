@@ -8,10 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx  # noqa: ASYNC127 - what reads the URLs in the end
 import pytest
 import trio
 import trio_websocket
 import trustme
+from hypothesis import given
+from hypothesis import strategies as st
 
 from band_trio import Agent, BandConfigError, SimpleAdapter
 from band_trio.config import AgentConfig
@@ -364,6 +367,45 @@ def test_g87_c69_a_host_that_cannot_be_is_refused_at_construction(url: str) -> N
                 resolve_endpoints(url, environ={})
             else:
                 resolve_endpoints(environ={where: url})
+
+
+_ODD = st.text(st.sampled_from("ab1.-_:/@?#%[] \\\x00\n\u0130\u2024xn"), max_size=30)
+_SETTING = st.one_of(
+    st.text(max_size=40),
+    _ODD,
+    st.builds(
+        "{}://{}".format, st.sampled_from(["http", "https", "ws", "wss", "socks5", "HTTPS"]), _ODD
+    ),
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["BAND_REST_URL", "BAND_WS_URL", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY",
+             "ALL_PROXY", "NO_PROXY", "no_proxy"]
+        ),
+        _SETTING,
+    ),
+    st.none() | _SETTING,
+    st.none() | _SETTING,
+    st.none() | _SETTING,
+)  # fmt: skip
+def test_g87_any_setting_of_the_way_is_used_or_refused_in_one_line(
+    environ: dict[str, str], rest: str | None, ws: str | None, proxy: str | None
+) -> None:
+    try:
+        found = resolve_endpoints(rest, ws, proxy=proxy, environ=environ, allow_insecure=True)
+    except BandConfigError as exc:
+        assert str(exc).isprintable()  # noqa: PT017 - either outcome is right
+        return
+    for url in (found.rest_url, found.ws_url):
+        assert url.isascii()
+        assert url.isprintable()
+        assert httpx.URL(url).host
+    for way in (found.rest_proxy, found.ws_proxy):
+        assert str(way).isprintable()
+        assert way is None or way.host
 
 
 def test_names_and_paths_go_on_the_wire_as_ascii() -> None:
