@@ -187,7 +187,7 @@ def test_g87_any_headers_are_an_answer(
         async with api_over(response) as (api, _):
             answer = await api.once("GET", "/p")
         assert answer.status == status
-        assert answer.flaw.isprintable()
+        assert len(answer.flaw.splitlines()) <= 1
         assert answer.retry_after is None or 0 <= answer.retry_after <= 3600
 
     trio.run(main)
