@@ -262,6 +262,25 @@ async def test_g87_c69_a_message_of_an_unreadable_sender_runs(
         assert here.adapter.texts == ["m", "n"]
 
 
+async def test_g87_g88_c70_rooms_that_cannot_be_read_hold_up_no_start(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    def unreadable(request: httpx.Request, body: Any) -> Any:
+        return {"data": [{"id": "\x1b[2J"}], "metadata": {"total_pages": 10**12}}
+
+    async with stage() as here:
+        room = await here.room()
+        began = trio.current_time()
+        async with odd_run(here, {"chats": unreadable}) as (_, asked):
+            assert trio.current_time() - began < 1
+            await here.band.user.remove(room, here.account)
+            await here.band.user.add(room, here.account)
+            await here.settled(await here.say(room, "m"))
+            await trio.sleep(30)
+            assert asked["chats"] <= 10
+        assert here.adapter.texts == ["m"]
+
+
 # --------------------------------------------------------------------------- anything
 
 
