@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import pairwise
 
 import httpx
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from band_trio.link.dialler import dial
@@ -288,6 +288,7 @@ async def test_g86_c68_tiny_chunks_cost_no_memory_and_a_bounded_time() -> None:
     assert len(parts) < size / 100
 
 
+@example(data=b"\0\0", cuts=[1, 1])
 @given(data=st.binary(max_size=300), cuts=st.lists(st.integers(0, 300), max_size=4))
 def test_g87_any_bytes_are_an_answer_or_an_error_of_the_interface(
     data: bytes, cuts: list[int]
@@ -305,7 +306,8 @@ def test_g87_any_bytes_are_an_answer_or_an_error_of_the_interface(
             return ours
 
         async def serve(stream: trio.abc.Stream) -> None:
-            await feed(stream)
+            with suppress(trio.BrokenResourceError):  # the first bytes may have been enough
+                await feed(stream)
             await stream.aclose()
 
         async with trio.open_nursery() as nursery:
