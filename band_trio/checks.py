@@ -44,8 +44,7 @@ def check_adapter(adapter: object) -> None:
         raise BandConfigError(
             f"{adapter.__name__} is a class, not an adapter: pass an instance, {adapter.__name__}()."
         )
-    missing = [name for name in _NEEDED if not callable(getattr(adapter, name, None))]
-    if missing:
+    if missing := missing_hooks(adapter):
         raise BandConfigError(
             f"{type(adapter).__name__} is not an adapter: it lacks {', '.join(missing)}. "
             "Subclass SimpleAdapter and write on_message."
@@ -53,6 +52,11 @@ def check_adapter(adapter: object) -> None:
     # A bare adapter may have an `on_message` of its own, which nobody calls.
     check_hooks(adapter, *(name for name in HOOKS if name != "on_message"))
     _check_converter(getattr(adapter, "history_converter", None))
+
+
+def missing_hooks(adapter: object) -> list[str]:
+    """Return the hooks that *adapter*, or the class of one, lacks to be called an adapter."""
+    return [name for name in _NEEDED if not callable(getattr(adapter, name, None))]
 
 
 def check_hooks(adapter: object, *names: str) -> None:
@@ -66,11 +70,8 @@ def check_hooks(adapter: object, *names: str) -> None:
         hook = getattr(adapter, name, None)
         if hook is None:
             continue
-        if name in _AWAITED and not is_async(hook):
-            raise BandConfigError(
-                f"{kind}.{name} must be `async def`; run blocking code in it with "
-                "trio.to_thread.run_sync."
-            )
+        if name in _AWAITED:
+            _check_async(f"{kind}.{name}", hook)
         _check_fit(f"{kind}.{name}", hook, HOOKS[name])
 
 
@@ -119,6 +120,13 @@ def _one_edit(one: str, other: str) -> bool:
     return swapped or left[1:] == right or left == right[1:] or left[1:] == right[1:]
 
 
+def _check_async(name: str, fn: object) -> None:
+    if not is_async(fn):
+        raise BandConfigError(
+            f"{name} must be `async def`; run blocking code in it with trio.to_thread.run_sync."
+        )
+
+
 def _check_fit(name: str, fn: object, shape: str) -> None:
     told = misfit(fn, shape)
     if told is not None:
@@ -160,11 +168,7 @@ def check_preprocessor(preprocessor: object) -> None:
     kind, process = type(preprocessor).__name__, getattr(preprocessor, "process", None)
     if not callable(process):
         raise BandConfigError(f"{kind} is not a preprocessor: it lacks process.")
-    if not is_async(process):
-        raise BandConfigError(
-            f"{kind}.process must be `async def`; run blocking code in it with "
-            "trio.to_thread.run_sync."
-        )
+    _check_async(f"{kind}.process", process)
     _check_fit(f"{kind}.process", process, "ctx, event, agent_id")
 
 
@@ -175,10 +179,11 @@ def check_callbacks(**callbacks: object) -> None:
         BandConfigError: names the callback.
     """
     for name, fn in callbacks.items():
-        if fn is not None and not callable(fn):
+        if fn is None:
+            continue
+        if not callable(fn):
             raise BandConfigError(f"{name} must be callable, not {type(fn).__name__}.")
-        if fn is not None:
-            _check_fit(name, fn, "room_id, participant")
+        _check_fit(name, fn, "room_id, participant")
 
 
 def check_contacts(contacts: ContactEventConfig | None) -> None:

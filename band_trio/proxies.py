@@ -20,7 +20,6 @@ from band_trio.errors import BandConfigError
 from band_trio.secret import Secret
 
 _PORTS: Final = {"http": 80, "https": 443}
-_OF_SCHEME: Final = {"ws": "http", "wss": "https"}
 _REMEDY: Final = "give the URL of an HTTP proxy, such as http://proxy.example:3128"
 _ENTRY: Final = re.compile(r"(?:\[(.+)\]|([^:]*)|(.+))(?::(\d{1,5}))?")
 """A host, a network or an IPv6 address, with or without brackets; a port behind it."""
@@ -54,7 +53,7 @@ def find_proxy(url: str, given: str | None, environ: Mapping[str, str]) -> Proxy
     if given is not None:
         return read_proxy(given, "proxy")
     parts = urlsplit(url)
-    host, kind = parts.hostname or "", _OF_SCHEME.get(parts.scheme, parts.scheme)
+    host, kind = parts.hostname or "", parts.scheme.replace("ws", "http")
     port = parts.port or _PORTS[kind]
     if is_loopback(host) or bypasses(_variable(environ, "no_proxy")[1], host, port):
         return None

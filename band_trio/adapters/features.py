@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from band_trio.errors import BandConfigError
 from band_trio.keywords import unexpected_keyword
-from band_trio.tools.catalogue import checked_categories, checked_tool_names
-from band_trio.types import AdapterFeatures, Capability, Emit
+from band_trio.tools.catalogue import checked_members
+from band_trio.tools.definitions import BandTool
+from band_trio.types import AdapterFeatures, Capability, Emit, ToolCategory
 
 E = TypeVar("E", Capability, Emit)
+S = TypeVar("S", bound=StrEnum)
 
 _KNOWN: Final = frozenset(
     ["emit", "capabilities", "include_tools", "exclude_tools", "include_categories"]
@@ -38,22 +41,21 @@ def resolve_features(
     name = adapter.__name__
     if unknown:
         raise TypeError(unexpected_keyword(name, min(unknown), _KNOWN | _parameters(adapter)))
-    include, exclude = given.get("include_tools"), given.get("exclude_tools")
-    categories = given.get("include_categories")
+
+    def chosen(option: str, kind: type[S], called: str = "") -> tuple[S, ...] | None:
+        names = given.get(option)
+        if names is None:
+            return None
+        return checked_members(names, kind, f"{name}: {option}", called=called)
+
     return AdapterFeatures(
-        capabilities=_members(
-            given.get("capabilities", ()), Capability, capabilities, f"{name}: capabilities"
+        capabilities=_supported(
+            given.get("capabilities"), Capability, capabilities, f"{name}: capabilities"
         ),
-        emit=_members(given["emit"], Emit, emit, f"{name}: emit") if "emit" in given else emit,
-        include_tools=None
-        if include is None
-        else checked_tool_names(include, f"{name}: include_tools"),
-        exclude_tools=None
-        if exclude is None
-        else checked_tool_names(exclude, f"{name}: exclude_tools"),
-        include_categories=None
-        if categories is None
-        else checked_categories(categories, f"{name}: include_categories"),
+        emit=_supported(given["emit"], Emit, emit, f"{name}: emit") if "emit" in given else emit,
+        include_tools=chosen("include_tools", BandTool, "platform tool"),
+        exclude_tools=chosen("exclude_tools", BandTool, "platform tool"),
+        include_categories=chosen("include_categories", ToolCategory),
     )
 
 
@@ -64,28 +66,11 @@ def _parameters(adapter: type) -> set[str]:
     return names - {"self", "args", "kwargs", "features"}
 
 
-def _members(value: Any, kind: type[E], supported: frozenset[E], option: str) -> frozenset[E]:
-    if value is None:
-        return frozenset()
-    given: Iterable[Any] = (value,) if isinstance(value, str) else value
-    if not isinstance(given, Iterable):
-        raise BandConfigError(f"{option} must be members of {kind.__name__}, not {value!r}.")
-    members = {_member(each, kind, option) for each in given}
-    refused = sorted(members - supported)
-    if refused:
+def _supported(
+    given: Iterable[str] | str | None, kind: type[E], supported: frozenset[E], option: str
+) -> frozenset[E]:
+    members = frozenset(checked_members(given, kind, option))
+    if refused := sorted(members - supported):
         can = ", ".join(sorted(supported)) or "none"
         raise BandConfigError(f"{option}: {', '.join(refused)} not supported; supported: {can}.")
-    return frozenset(members)
-
-
-def _member(value: Any, kind: type[E], option: str) -> E:
-    foreign = isinstance(value, Capability | Emit) and not isinstance(value, kind)
-    if isinstance(value, str) and not foreign:
-        try:
-            return kind(value)
-        except ValueError:
-            pass  # named below, together with what would be possible
-    names = [member.value for member in kind]
-    raise BandConfigError.with_suggestion(
-        f"{option}: {value!r} is unknown; there are {', '.join(names)}.", str(value), names
-    )
+    return members

@@ -10,15 +10,16 @@ from types import ModuleType
 from typing import Any, Final, cast
 
 from band_trio.agent import Agent
+from band_trio.checks import missing_hooks
 from band_trio.cli import texts
 from band_trio.cli.errors import CliError
+from band_trio.entry.boundary import describe
 from band_trio.entry.exits import Exit
 from band_trio.errors import BandError
 from band_trio.importing import StartedWhileLoadingError, refusing_agents
 from band_trio.leaves import leaf_errors
 from band_trio.types import FrameworkAdapter
 
-_MADE_OF: Final = ("on_event", "on_started", "on_cleanup")
 _SHOWN: Final = 8
 
 
@@ -60,7 +61,7 @@ def _import(name: str) -> ModuleType:
         raise
     except Exception as exc:
         _raise_refusal(exc)
-        raise CliError(texts.import_failed(name, _name_and_text(exc)), Exit.FAILED) from exc
+        raise CliError(texts.import_failed(name, describe(exc)), Exit.FAILED) from exc
 
 
 def _raise_refusal(error: Exception) -> None:
@@ -80,7 +81,7 @@ def _attribute(holder: object, module: str, name: str) -> Any:
 
 def _is_useful(value: object, module: str) -> bool:
     if isinstance(value, type):
-        return value.__module__ == module and all(hasattr(value, name) for name in _MADE_OF)
+        return value.__module__ == module and not missing_hooks(value)
     return isinstance(value, Agent) or _is_adapter(value)
 
 
@@ -96,7 +97,7 @@ def _made(found: Any, target: str) -> FrameworkAdapter | Agent:
             raise
         except Exception as exc:
             _raise_refusal(exc)
-            text = texts.making_failed(target, _name_and_text(exc))
+            text = texts.making_failed(target, describe(exc))
             raise CliError(text, Exit.FAILED) from exc
     if not _is_done(found):
         raise CliError(texts.not_an_adapter(target, f"of type {type(found).__name__}"))
@@ -108,11 +109,4 @@ def _is_done(value: object) -> bool:
 
 
 def _is_adapter(value: object) -> bool:
-    return not isinstance(value, type) and all(
-        callable(getattr(value, name, None)) for name in _MADE_OF
-    )
-
-
-def _name_and_text(error: Exception) -> str:
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return not isinstance(value, type) and not missing_hooks(value)

@@ -81,7 +81,10 @@ class PageWalk:
             self._goes_on(page, None)
 
     def _goes_on(self, page: Page[Any], cursor: str | None) -> bool:
-        marks = {hash(tuple(row.id for row in page.items))} if page.items else set[int]()
+        marks = set[int]()
+        # By number, pages of which nothing can be read are alike: one may be bad, not all of them.
+        if page.items or cursor is None:
+            marks.add(hash(tuple(row.id for row in page.items)))
         if cursor is not None:
             marks.add(hash(cursor))
         if not page.items and not page.dropped:

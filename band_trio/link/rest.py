@@ -44,7 +44,9 @@ from band_trio.protocol.rest import (
 
 @attrs.frozen
 class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
-    """Typed calls. Unless said otherwise they raise what `Api.repeat` raises.
+    """Typed calls. Reads raise what `Api.repeat` raises, posts and other writes what `Api.post` does;
+    calls with *within* make one try of so many seconds, return any answer, and raise what `Api.once`
+    raises.
 
     An answer 200 whose body cannot be read is a `BandApiError` with code `unreadable_answer`
     where the body is what was asked for, and a success where something was written.
@@ -67,8 +69,7 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
 
     async def get_me(self) -> AgentMe:
         """Return who the key belongs to."""
-        answer = await self.api.repeat("GET", f"{API}/me")
-        return read_object(answer, AgentMe)
+        return read_object(await self.api.repeat("GET", f"{API}/me"), AgentMe)
 
     async def try_me(self) -> AgentMe:
         """Return who the key belongs to: one try, for a caller that has a patience of its own.
@@ -104,11 +105,7 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         return read_page(await self.api.repeat("GET", f"{API}/chats", params=params), ChatRoom)
 
     async def create_chat(self, task_id: str | None = None) -> ChatRoom | None:
-        """Create a room owned by the agent; None when the answer does not say which.
-
-        Raises:
-            As `Api.post`.
-        """
+        """Create a room owned by the agent; None when the answer does not say which."""
         chat = {"task_id": task_id} if task_id else {}
         answer = await self.api.post("POST", f"{API}/chats", json={"chat": chat})
         return read_written(answer, ChatRoom)
@@ -152,51 +149,27 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         return read_page(answer, ChatMessage)
 
     async def claim(self, room_id: str, message_id: str, *, within: float) -> Answer:
-        """Say that the agent begins with a message: one try of *within* seconds, any answer.
-
-        Raises:
-            As `Api.once`.
-        """
+        """Say that the agent begins with a message."""
         return await self._mark(room_id, message_id, "processing", within)
 
     async def mark_processed(self, room_id: str, message_id: str, *, within: float) -> Answer:
-        """Say that a message is done: one try of *within* seconds, any answer.
-
-        Raises:
-            As `Api.once`.
-        """
+        """Say that a message is done."""
         return await self._mark(room_id, message_id, "processed", within)
 
     async def mark_failed(
         self, room_id: str, message_id: str, error: str, *, within: float
     ) -> Answer:
-        """Say that an attempt failed, and why: one try of *within* seconds, any answer.
+        """Say that an attempt failed, and why."""
+        return await self._mark(room_id, message_id, "failed", within, json={"error": error})
 
-        Raises:
-            As `Api.once`.
-        """
-        return await self.api.once(
-            "POST",
-            f"{message_path(room_id, message_id)}/failed",
-            json={"error": error},
-            lane=Lane.PRIORITY,
-            within=within,
-        )
-
-    async def _mark(self, room_id: str, message_id: str, state: str, within: float) -> Answer:
-        return await self.api.once(
-            "POST",
-            f"{message_path(room_id, message_id)}/{state}",
-            lane=Lane.PRIORITY,
-            within=within,
-        )
+    async def _mark(
+        self, room_id: str, message_id: str, state: str, within: float, **body: Any
+    ) -> Answer:
+        path = f"{message_path(room_id, message_id)}/{state}"
+        return await self.api.once("POST", path, lane=Lane.PRIORITY, within=within, **body)
 
     async def report_activity(self, room_id: str, working: bool, *, within: float) -> Answer:
-        """Say whether the agent is working: one try of *within* seconds, any answer.
-
-        Raises:
-            As `Api.once`.
-        """
+        """Say whether the agent is working."""
         return await self.api.once(
             "POST", f"{room_path(room_id)}/activity", json={"working": working}, within=within
         )
@@ -211,11 +184,8 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
     async def add_participant(
         self, room_id: str, participant_id: str, role: str = "member"
     ) -> Participant | None:
-        """Add somebody to the room; None when the answer does not say who it was.
-
-        Raises:
-            As `Api.post`; 409 when already present.
-        """
+        """Add somebody to the room, 409 when already present; None when the answer does not say who
+        it was."""
         answer = await self.api.post(
             "POST",
             f"{room_path(room_id)}/participants",
@@ -224,7 +194,7 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         return read_written(answer, Participant)
 
     async def remove_participant(self, room_id: str, participant_id: str) -> None:
-        """Remove somebody from the room."""
+        """Remove somebody from the room; may be repeated, as a read may."""
         await self.api.repeat(
             "DELETE", f"{room_path(room_id)}/participants/{segment(participant_id)}"
         )
@@ -241,7 +211,6 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         """Post a message; a receipt without id when the answer cannot be read.
 
         Raises:
-            As `Api.post`.
             RoomExecutionStoppedError: the agent is stopped in this room; nothing was posted.
         """
         body = message_body(content, mentions, attachment_ids)
@@ -258,7 +227,6 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         """Post an event, such as a thought; a receipt without id when the answer is unreadable.
 
         Raises:
-            As `Api.post`.
             RoomExecutionStoppedError: the agent is stopped in this room; nothing was posted.
         """
         body = event_body(content, message_type, metadata)

@@ -139,14 +139,14 @@ class LocalBand:
         if session is None:
             return False
         session.ending = session.ending or f"cut: {how}"
-        session.sever(how)
+        session.line.sever(how)
         return True
 
     def silence(self, agent: Ref) -> bool:
         """Lose all bytes of an agent's socket from now on; neither side is told."""
         session = self.session(agent)
         if session is not None:
-            session.silence()
+            session.line.silence()
         return session is not None
 
     def stop_reading(self, agent: Ref) -> bool:

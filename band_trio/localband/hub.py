@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Final, Protocol
 from urllib.parse import parse_qsl
 
 import attrs
@@ -26,6 +26,16 @@ SERIALIZER: Final = "2.0.0"
 _TOO_SLOW: Final = 1011
 
 
+class Line(Protocol):
+    """What is below a socket: a client's connection, whose bytes faults can reach."""
+
+    def sever(self, how: Cut) -> None:
+        """Cut the bytes, as the client sees it."""
+
+    def silence(self) -> None:
+        """Lose all bytes from now on, in both directions; the client notices nothing."""
+
+
 @attrs.define(eq=False)
 class Session:
     """One open socket, as the rest of the platform sees it."""
@@ -35,10 +45,7 @@ class Session:
     outbox: Outbox = attrs.field(repr=False)
     scope: trio.CancelScope = attrs.field(repr=False)
     """Around everything of this socket; the platform ends it by its deadline."""
-    sever: Callable[[Cut], None] = attrs.field(repr=False)
-    """Cuts the bytes below the socket."""
-    silence: Callable[[], None] = attrs.field(repr=False)
-    """Loses all bytes from now on, in both directions."""
+    line: Line = attrs.field(repr=False)
     joined: dict[str, str | None] = attrs.field(factory=dict)
     """Topic → reference of its latest join."""
     heard: trio.Event = attrs.field(factory=trio.Event, repr=False)

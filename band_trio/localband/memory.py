@@ -278,5 +278,5 @@ class MemorySockets:
         if urlsplit(url).scheme not in ("ws", "wss") or self.hub.closing:
             raise ConnectionRefusedError("the platform is stopped")
         end = _ServerEnd(far, stream)
-        self.nursery.start_soon(serve_socket, self.hub, end, stream.sever, stream.silence)
+        self.nursery.start_soon(serve_socket, self.hub, end, stream)
         return stream

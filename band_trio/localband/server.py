@@ -131,7 +131,7 @@ class _Server:
     async def _serve_socket(self, stream: LoopbackStream) -> None:
         self.sockets.add(stream)
         try:
-            await serve_socket(self.hub, stream, stream.sever, stream.silence)
+            await serve_socket(self.hub, stream, stream)
             await stream.linger()
         finally:
             self.sockets.discard(stream)

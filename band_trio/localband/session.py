@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
 
-from band_trio.localband.fault_rules import Cut, JoinFacts
-from band_trio.localband.hub import Hub, Session, Ticket
+from band_trio.localband.fault_rules import JoinFacts
+from band_trio.localband.hub import Hub, Line, Session, Ticket
 from band_trio.localband.outbox import Close, Outbox
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.phoenix import (
@@ -42,13 +41,7 @@ class Wire(Protocol):
         """Send the close frame; a peer that is gone is no error."""
 
 
-async def serve_session(
-    hub: Hub,
-    ticket: Ticket,
-    wire: Wire,
-    sever: Callable[[Cut], None],
-    silence: Callable[[], None],
-) -> None:
+async def serve_session(hub: Hub, ticket: Ticket, wire: Wire, line: Line) -> None:
     """Serve an accepted socket until either side ends it."""
     if not ticket.serializer_ok:
         await wire.close(_INTERNAL_ERROR, "unsupported serializer")
@@ -56,7 +49,7 @@ async def serve_session(
     hub.opened += 1
     outbox = Outbox()
     with trio.CancelScope() as scope:
-        session = Session(ticket.party, hub.opened, outbox, scope, sever, silence)
+        session = Session(ticket.party, hub.opened, outbox, scope, line)
         session.close_seconds = hub.close_seconds
         session.reading.set()
         hub.enter(session)

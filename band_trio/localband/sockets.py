@@ -14,7 +14,6 @@ What a peer may cost, on both faces:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -23,8 +22,7 @@ import trio
 import trio_websocket  # noqa: TID251 - the platform's end of a socket
 
 from band_trio.hygiene import error_text
-from band_trio.localband.fault_rules import Cut
-from band_trio.localband.hub import Hub
+from band_trio.localband.hub import Hub, Line
 from band_trio.localband.routes import Reply
 from band_trio.localband.session import serve_session
 from band_trio.protocol import codec
@@ -90,19 +88,14 @@ class _SocketWire:
         await self.socket.aclose(code, reason)
 
 
-async def serve_socket(
-    hub: Hub, stream: trio.abc.Stream, sever: Callable[[Cut], None], silence: Callable[[], None]
-) -> None:
-    """Serve a peer that wants a socket; *stream* is closed at the end.
-
-    *sever* and *silence* cut the bytes of *stream*, and lose them.
-    """
+async def serve_socket(hub: Hub, stream: trio.abc.Stream, line: Line) -> None:
+    """Serve a peer that wants a socket; *stream*, our end of *line*, is closed at the end."""
     meter = _Metered(stream)
     try:
         async with trio.open_nursery() as nursery:
             request = await _await_request(nursery, meter)
             if request is not None:
-                await _answer(hub, request, meter, sever, silence)
+                await _answer(hub, request, meter, line)
             nursery.cancel_scope.cancel(reason="the session is over")
     except* (trio_websocket.ConnectionClosed, trio.BrokenResourceError, trio.ClosedResourceError):
         pass  # the peer went away in the middle of the upgrade: nobody is left to be told
@@ -127,11 +120,7 @@ async def _await_request(
 
 
 async def _answer(
-    hub: Hub,
-    request: trio_websocket.WebSocketRequest,
-    meter: _Metered,
-    sever: Callable[[Cut], None],
-    silence: Callable[[], None],
+    hub: Hub, request: trio_websocket.WebSocketRequest, meter: _Metered, line: Line
 ) -> None:
     headers = {name.decode("latin-1").lower(): v.decode("latin-1") for name, v in request.headers}
     verdict = hub.admit(urlsplit(request.path).query, headers)
@@ -139,7 +128,7 @@ async def _answer(
         await request.reject(verdict.status, **_rejection(verdict))
         return
     socket = await request.accept()
-    await serve_session(hub, verdict, _SocketWire(socket, meter), sever, silence)
+    await serve_session(hub, verdict, _SocketWire(socket, meter), line)
 
 
 def _rejection(reply: Reply) -> dict[str, Any]:

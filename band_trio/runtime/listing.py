@@ -26,6 +26,9 @@ from band_trio.trace import Read
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
+LIST_PAGES: Final = 1_000
+"""A platform that has more is not believed: a hundred thousand rooms. At the pace of a walk they
+are read well within the patience of a start."""
 LIST_BASE: Final = 0.5
 LIST_CAP: Final = 30.0
 """Seconds between two tries of a listing that fails."""
@@ -61,7 +64,7 @@ async def list_rooms(rest: RestClient, *, one_try: bool = False) -> RoomListing:
     """
     rooms: dict[str, str | None] = {}
     totals, dropped = set[int | None](), 0
-    walk = PageWalk("the agent's rooms")
+    walk = PageWalk("the agent's rooms", most=LIST_PAGES)
     while not walk.ended:
         await walk.pace()
         page = await rest.list_chats(walk.number, one_try=one_try)

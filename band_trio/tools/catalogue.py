@@ -7,8 +7,9 @@ A new tool is a class for its arguments, a row here, and a method of the same na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 
@@ -23,6 +24,7 @@ from band_trio.tools.spellings import OLD_SEND_MESSAGE
 from band_trio.tools_protocol import Capabilities
 from band_trio.types import AdapterFeatures, Capability, ToolCategory, TurnEffect
 
+E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 
 
@@ -82,20 +84,27 @@ TOOL_MODELS: Final[dict[str, type[attrs.AttrsInstance]]] = {
 """Argument classes of the agent tools by name."""
 
 
-def checked_capabilities(given: Capabilities) -> frozenset[Capability]:
-    """Return *given* as a set of members; a bare text is one of them.
+def checked_members(
+    given: Iterable[str] | str | None, kind: type[E], option: str, *, called: str = ""
+) -> tuple[E, ...]:
+    """Return *given* as members of *kind*; a bare text is one of them.
+
+    *called* is what a member is, where there are too many to list them in the error.
 
     Raises:
-        BandConfigError: one is unknown.
+        BandConfigError: one is unknown, or *given* is nothing to choose from.
     """
-    known = [capability.value for capability in Capability]
+    if not isinstance(given, Iterable | None):
+        raise BandConfigError(f"{option} must be members of {kind.__name__}, not {given!r}.")
+    known = [member.value for member in kind]
     names = (given,) if isinstance(given, str) else tuple(given or ())
     for name in names:
         if name not in known:
+            what = f"no {called}" if called else f"unknown; there are {', '.join(known)}"
             raise BandConfigError.with_suggestion(
-                f"{name!r} is no capability; there are {', '.join(known)}.", str(name), known
+                f"{option}: {name!r} is {what}.", str(name), known, max_distance=4
             )
-    return frozenset(map(Capability, names))
+    return tuple(map(kind, names))
 
 
 def iter_tool_definitions(
@@ -106,7 +115,7 @@ def iter_tool_definitions(
     Raises:
         BandConfigError: a capability is unknown.
     """
-    opened = {capability.value for capability in checked_capabilities(capabilities)}
+    opened = checked_members(capabilities, Capability, "capabilities")
     return [
         row
         for row in TOOL_DEFINITIONS.values()
@@ -186,37 +195,3 @@ def _passes(name: str, category: ToolCategory | None, features: AdapterFeatures)
     if features.include_tools is not None and name not in features.include_tools:
         return False
     return name not in (features.exclude_tools or ())
-
-
-def checked_tool_names(names: Iterable[str], option: str) -> tuple[str, ...]:
-    """Return *names* as a tuple; a typo must not leave a tool on or off.
-
-    Raises:
-        BandConfigError: a name is no agent tool.
-    """
-    known = [tool.value for tool in BandTool]
-    given = (names,) if isinstance(names, str) else tuple(names)
-    for name in given:
-        if name not in known:
-            raise BandConfigError.with_suggestion(
-                f"{option}: {name!r} is no platform tool.", str(name), known, max_distance=4
-            )
-    return tuple(str(name) for name in given)
-
-
-def checked_categories(names: Any, option: str) -> tuple[ToolCategory, ...]:
-    """Return *names* as categories.
-
-    Raises:
-        BandConfigError: a name is no category.
-    """
-    known = [category.value for category in ToolCategory]
-    given = (names,) if isinstance(names, str) else tuple(names)
-    for name in given:
-        if name not in known:
-            raise BandConfigError.with_suggestion(
-                f"{option}: {name!r} is no tool category; there are {', '.join(known)}.",
-                str(name),
-                known,
-            )
-    return tuple(ToolCategory(name) for name in given)

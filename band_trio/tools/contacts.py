@@ -6,11 +6,10 @@ from typing import Any, Final
 
 from band_trio import texts
 from band_trio.errors import BandApiError, BandToolError
-from band_trio.protocol.rest import Page
 from band_trio.protocol.structure import unstructure
 from band_trio.tools.core import ToolCore, platform_tool
 from band_trio.tools.definitions import BandTool
-from band_trio.tools.results import page_result, without_nulls
+from band_trio.tools.results import page_metadata, page_result, without_nulls
 
 REQUEST_MESSAGE_CHARS: Final = 500
 """Most characters of the message of a contact request (platform docs, Peers and contacts)."""
@@ -97,13 +96,3 @@ class Contacts(ToolCore):
             raise
         known = {"id": request_id, "status": _DONE.get(action)}
         return without_nulls({**known, **(unstructure(answer) if answer else {})})
-
-
-def page_metadata(page: Page[Any], number: int, size: int) -> dict[str, Any]:
-    """Return what the platform tells about a page of a counted list."""
-    return {
-        "page": number,
-        "page_size": size,
-        "total_count": page.total_count,
-        "total_pages": page.total_pages,
-    }

@@ -33,6 +33,7 @@ from band_trio.tools.flights import FlightLostError, Flights
 from band_trio.tools.ledger import Ledger, TurnListener
 from band_trio.tools.mentions import bare_handle, mentionable
 from band_trio.tools.rest_port import ToolRest
+from band_trio.tools.results import without_nulls
 from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
@@ -298,8 +299,7 @@ def _tell_seen(person: dict[str, Any], listener: TurnListener) -> None:
 def roster_entry(person: Participant | Peer) -> dict[str, Any]:
     """Return what is kept of a participant; missing fields are left out."""
     values = {name: getattr(person, name) for name in ROSTER_FIELDS}
-    values["handle"] = bare_handle(person.handle) or None
-    return {name: value for name, value in values.items() if value is not None}
+    return without_nulls({**values, "handle": bare_handle(person.handle) or None})
 
 
 def _merged(known: Mapping[str, Any] | None, fresh: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from band_trio.keywords import answers_keywords
 from band_trio.tools.arguments import method_arguments, validate_tool_arguments
 from band_trio.tools.catalogue import (
     TOOL_DEFINITIONS,
-    checked_capabilities,
+    checked_members,
     iter_tool_definitions,
     selected_tool_definitions,
 )
@@ -58,7 +58,7 @@ class Dispatch(ToolCore):
             BandConfigError: a capability is unknown.
         """
         if capabilities is not None or self.features is None:
-            opened = checked_capabilities(capabilities)
+            opened = frozenset(checked_members(capabilities, Capability, "capabilities"))
             if self.is_hub_room:
                 opened |= {Capability.CONTACTS}
             return iter_tool_definitions(capabilities=opened)

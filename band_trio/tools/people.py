@@ -18,6 +18,7 @@ from band_trio.protocol.structure import unstructure
 from band_trio.tools.core import ToolCore, fenced, platform_tool, roster_entry
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.mentions import bare_handle, find_person
+from band_trio.tools.results import cursor_metadata, page_metadata, page_result, without_nulls
 from band_trio.types import TurnEffect
 
 _log: Final = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ PEER_PAGES: Final = 50
 _PARTICIPANT_FIELDS: Final = (
     "id", "name", "type", "handle", "role", "status", "online", "avatar_url",
 )  # fmt: skip
+_MEMBER_FIELDS: Final = ("id", "name", "role")
 
 
 class People(ToolCore):
@@ -54,16 +56,7 @@ class People(ToolCore):
         """
         with self._reading(self._deadline()):
             peers = await self.rest.list_peers(self.room_id, page, page_size)
-        metadata = {
-            "page": page,
-            "page_size": page_size,
-            "total_count": peers.total_count,
-            "total_pages": peers.total_pages,
-        }
-        return {
-            "data": [unstructure(peer) for peer in peers.items],
-            "metadata": {name: value for name, value in metadata.items() if value is not None},
-        }
+        return page_result(peers, page_metadata(peers, page, page_size))
 
     @platform_tool(BandTool.ADD_PARTICIPANT)
     async def add_participant(self, identifier: str, role: str = "member") -> dict[str, Any]:
@@ -154,14 +147,8 @@ class People(ToolCore):
             page: Page[ChatMessage] = await self.rest.get_context(
                 room_id or self.room_id, cursor, size
             )
-        return {
-            "data": [unstructure(row) for row in page.items],
-            "metadata": {
-                "has_more": page.next_cursor is not None,
-                "limit": size,
-                "next_cursor": page.next_cursor,
-            },
-        }
+        rows = [unstructure(row) for row in page.items]
+        return {"data": rows, "metadata": cursor_metadata(page, size)}
 
     # ----------------------------------------------------------------- looking for people
 
@@ -200,15 +187,8 @@ class People(ToolCore):
 
 
 def _shown(row: Participant) -> dict[str, Any]:
-    values = {name: getattr(row, name) for name in _PARTICIPANT_FIELDS}
-    return {name: value for name, value in values.items() if value is not None}
+    return without_nulls({name: getattr(row, name) for name in _PARTICIPANT_FIELDS})
 
 
 def _membership(person: Any, status: str) -> dict[str, Any]:
-    values = {
-        "id": person.get("id"),
-        "name": person.get("name"),
-        "role": person.get("role"),
-        "status": status,
-    }
-    return {name: value for name, value in values.items() if value is not None}
+    return without_nulls({name: person.get(name) for name in _MEMBER_FIELDS} | {"status": status})

@@ -96,6 +96,16 @@ def page_result(page: Page[Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {"data": rows, "metadata": without_nulls(metadata)}
 
 
+def page_metadata(page: Page[Any], number: int, size: int) -> dict[str, Any]:
+    """Return what the platform tells about a page of a counted list."""
+    return {
+        "page": number,
+        "page_size": size,
+        "total_count": page.total_count,
+        "total_pages": page.total_pages,
+    }
+
+
 def cursor_metadata(page: Page[Any], limit: int) -> dict[str, Any]:
     """Return what leads from one page of a list to the next."""
     return {

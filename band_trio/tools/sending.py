@@ -10,7 +10,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
 import trio
 
 from band_trio import texts
@@ -42,6 +41,7 @@ from band_trio.protocol.rest import (
     Mention,
     MessageReceipt,
 )
+from band_trio.protocol.structure import unstructure
 from band_trio.tools.core import ToolCore, fenced, platform_tool
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.failures import FAILURE_KEY, AgentFailure
@@ -333,12 +333,8 @@ def _checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | No
 
 def receipt_dict(receipt: MessageReceipt, people: Sequence[Mention]) -> dict[str, Any]:
     """Return the receipt a model sees; where the platform's was odd, recipients as resolved."""
-    recipients = receipt.recipients or people
     return {
         "id": receipt.id,
-        "recipients": [
-            {name: value for name, value in attrs.asdict(each).items() if value is not None}
-            for each in recipients
-        ],
+        "recipients": [unstructure(each) for each in receipt.recipients or people],
         "success": True,
     }

@@ -99,6 +99,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    # One of an earlier test may be there still, imported without the command.
+    monkeypatch.delitem(sys.modules, "made_up", raising=False)
     (tmp_path / "made_up.py").write_text(MODULE)
     (tmp_path / "needy.py").write_text("import not_there_at_all")
     (tmp_path / "torn.py").write_text("def (")

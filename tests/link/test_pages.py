@@ -51,7 +51,7 @@ def test_g88_c70_any_walk_ends_and_asks_for_no_page_twice(
     assert walk.complete is (at_the_end and (numbered or not last.cut))
     if not at_the_end and len(asked) < MOST and (last.items or last.dropped):
         before = answers[: len(asked) - 1]
-        again = last.items and last.items in [page.items for page in before]
+        again = (last.items or numbered) and last.items in [page.items for page in before]
         assert again or (not numbered and last.next_cursor in asked), "nothing else ends a walk"
 
 
@@ -74,6 +74,14 @@ def test_g88_c70_an_empty_page_that_claims_more_is_taken_for_the_last() -> None:
     by_number.follow_number(Page([], total_pages=10**12))
     assert (by_cursor.ended, by_cursor.complete, by_cursor.cursor) == (True, False, "a")
     assert (by_number.ended, by_number.complete, by_number.number) == (True, False, 2)
+
+
+def test_g88_c70_numbered_pages_of_which_nothing_can_be_read_end_at_the_second() -> None:
+    walk, asked = PageWalk("a list"), 0
+    while not walk.ended:
+        walk.follow_number(Page([], total_pages=10**12, dropped=1))
+        asked += 1
+    assert (asked, walk.complete) == (2, False)
 
 
 def test_g88_c70_fresh_cursors_to_the_same_rows_lead_nowhere() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 import httpx  # noqa: ASYNC127 - what the agent's transport is made of
@@ -17,8 +17,11 @@ import trio.testing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from band_trio import Agent, SessionConfig
+from band_trio import Agent, AgentConfig, SessionConfig
 from band_trio.link.pages import FREE_PAGES, PAGE_SECONDS
+from band_trio.link.rest import RestClient
+from band_trio.protocol.rest import ChatRoom, Page
+from band_trio.runtime.listing import list_rooms
 from tests.runtime.harness import Stage, stage
 from tests.runtime.test_history_roster import contents
 from tests.runtime.views import fail, payload, push_again
@@ -260,6 +263,39 @@ async def test_g87_c69_a_message_of_an_unreadable_sender_runs(
             assert push_again(here, room, row)
             await trio.sleep(1)
         assert here.adapter.texts == ["m", "n"]
+
+
+async def test_g87_g88_c70_rooms_that_cannot_be_read_hold_up_no_start(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    def unreadable(request: httpx.Request, body: Any) -> Any:
+        return {"data": [{"id": "\x1b[2J"}], "metadata": {"total_pages": 10**12}}
+
+    async with stage() as here:
+        room = await here.room()
+        began = trio.current_time()
+        async with odd_run(here, {"chats": unreadable}) as (_, asked):
+            assert trio.current_time() - began < 1
+            await here.band.user.remove(room, here.account)
+            await here.band.user.add(room, here.account)
+            await here.settled(await here.say(room, "m"))
+            await trio.sleep(30)
+            assert asked["chats"] <= 10
+        assert here.adapter.texts == ["m"]
+
+
+async def test_g88_c70_a_listing_that_does_not_end_is_over_within_a_starts_patience(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Endless:
+        async def list_chats(self, page: int, *, one_try: bool) -> Page[ChatRoom]:
+            await trio.lowlevel.checkpoint()
+            return Page([ChatRoom(f"r{page}")], total_pages=10**12)
+
+    began = trio.current_time()
+    listing = await list_rooms(cast("RestClient", Endless()), one_try=True)
+    assert trio.current_time() - began < AgentConfig().start_patience_seconds / 2
+    assert not listing.complete
 
 
 # --------------------------------------------------------------------------- anything

@@ -18,8 +18,7 @@ from band_trio.testing import FakeAgentTools
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.catalogue import (
     TOOL_DEFINITIONS,
-    checked_categories,
-    checked_tool_names,
+    checked_members,
     filter_tool_schemas,
     selected_tool_definitions,
 )
@@ -240,13 +239,13 @@ def test_filters_narrow_one_after_the_other() -> None:
 
 
 def test_a_typo_in_a_filter_is_an_error() -> None:
-    with pytest.raises(BandConfigError, match="Did you mean 'band_send_message'"):
-        checked_tool_names(["band_send_mesage"], "exclude_tools")
-    with pytest.raises(BandConfigError, match="Did you mean 'memory'"):
-        checked_categories(["memry"], "include_categories")
-    assert checked_tool_names("band_no_reply", "x") == ("band_no_reply",)
-    assert checked_tool_names([BandTool.STORE_MEMORY], "x") == ("band_store_memory",)
-    assert checked_categories("chat", "x") == (ToolCategory.CHAT,)
+    with pytest.raises(BandConfigError, match=r"no tool.* Did you mean 'band_send_message'"):
+        checked_members(["band_send_mesage"], BandTool, "exclude_tools", called="tool")
+    with pytest.raises(BandConfigError, match=r"there are chat.* Did you mean 'memory'"):
+        checked_members(["memry"], ToolCategory, "include_categories")
+    assert checked_members("band_no_reply", BandTool, "x") == ("band_no_reply",)
+    assert checked_members([BandTool.STORE_MEMORY], BandTool, "x") == ("band_store_memory",)
+    assert checked_members("chat", ToolCategory, "x") == (ToolCategory.CHAT,)
 
 
 def test_the_hub_room_is_known() -> None:
