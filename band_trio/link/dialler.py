@@ -38,7 +38,6 @@ async def dial(url: str, proxy: Proxy | None, verify: bool | ssl.SSLContext) -> 
     parts = urlsplit(url)
     host, secure = parts.hostname or "", parts.scheme in SECURE
     port = parts.port or PORTS[parts.scheme]
-    context = tls_context(verify) if secure or (proxy and proxy.secure) else None
     stream: trio.abc.Stream
     if proxy is None:
         stream = await _connect(host, port, "")
@@ -47,10 +46,10 @@ async def dial(url: str, proxy: Proxy | None, verify: bool | ssl.SSLContext) -> 
     try:
         if proxy is not None:
             if proxy.secure:
-                stream = await _add_tls(stream, context, proxy.host)
+                stream = await _add_tls(stream, verify, proxy.host)
             await _tunnel(stream, proxy, host, port)
         if secure:
-            stream = await _add_tls(stream, context, host)
+            stream = await _add_tls(stream, verify, host)
     except BaseException:
         await trio.aclose_forcefully(stream)
         raise
@@ -74,9 +73,9 @@ def _reason(exc: BaseException) -> str:
 
 
 async def _add_tls(
-    stream: trio.abc.Stream, context: ssl.SSLContext | None, host: str
+    stream: trio.abc.Stream, verify: bool | ssl.SSLContext, host: str
 ) -> trio.abc.Stream:
-    assert context is not None  # made where TLS is wanted
+    context = tls_context(verify)
     tls = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
     try:
         await tls.do_handshake()

@@ -18,6 +18,7 @@ import select
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from enum import Enum
 from typing import Final, Self
 
 import attrs
@@ -29,9 +30,8 @@ from band_trio.link.dialler import DialError
 
 HEAD_BYTES: Final = 64 * 2**10
 """Longest head of an answer, interim answers included."""
-FRAMING: Final = 8
-"""Bytes on the wire per byte of the body, beyond which chunks are a waste and are cut: chunks of one
-byte take six."""
+WIRE_PER_BODY: Final = 8
+"""Most bytes on the wire per byte of the body; chunks of one byte take six."""
 READ_BYTES: Final = 64 * 2**10
 """Most bytes of one read."""
 IDLE_SECONDS: Final = 30.0
@@ -77,7 +77,7 @@ class Transport(httpx.AsyncBaseTransport):
         one."""
         while self._idle:
             _, stream = self._idle.pop()
-            if not _has_news(stream):
+            if not _is_stale(stream):
                 return stream
             await trio.aclose_forcefully(stream)
         with trio.move_on_after(self._connect_seconds):
@@ -102,6 +102,17 @@ class Transport(httpx.AsyncBaseTransport):
             await _close(self._idle.popleft()[1])
 
 
+class _Phase(Enum):
+    """How far an answer has come."""
+
+    HEAD = "head"
+    """Interim answers included."""
+    BODY = "body"
+    COMPLETE = "complete"
+    RELEASED = "released"
+    """The connection is somebody else's, or closed."""
+
+
 @attrs.define(eq=False)
 class _Exchange(httpx.AsyncByteStream):
     """One request and its answer: the parser's callbacks, and the body as it comes in."""
@@ -111,17 +122,15 @@ class _Exchange(httpx.AsyncByteStream):
     status: int = 0
     headers: list[tuple[bytes, bytes]] = attrs.field(factory=list)
     _parser: httptools.HttpResponseParser = attrs.field(init=False)
+    _phase: _Phase = _Phase.HEAD
     _parts: list[bytes] = attrs.field(factory=list)
     """What has come of the body and was not asked for yet: of one read at most."""
     _seen: int = 0
     """Bytes that were read, of which `_body` are the body's."""
     _body: int = 0
-    _headed: bool = False
-    _complete: bool = False
-    _reusable: bool = False
     _until_eof: bool = False
     """Whether the body ends with the connection."""
-    _over: bool = False
+    _reusable: bool = False
 
     def __attrs_post_init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
@@ -129,32 +138,32 @@ class _Exchange(httpx.AsyncByteStream):
     # ----------------------------------------------------------------- the parser tells
 
     def on_message_begin(self) -> None:
-        if self._complete:  # what nobody asked for; it ends the connection, not this answer
-            self._reusable = False
-        else:
+        if self._phase is _Phase.HEAD:
             self.headers = []  # those of an interim answer do not count
+        else:  # what nobody asked for; it ends the connection, not this answer
+            self._reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not (self._headed or self._complete):  # else a trailer
+        if self._phase is _Phase.HEAD:  # else a trailer
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if self._complete or 100 <= status < 200:
-            return  # interim: the answer is still to come
-        self.status, self._headed = status, True
+        if self._phase is not _Phase.HEAD or 100 <= status < 200:
+            return
+        self.status, self._phase = status, _Phase.BODY
         names = {name.lower() for name, _ in self.headers}
         framed = b"content-length" in names or b"transfer-encoding" in names
         self._until_eof = not framed and status not in (204, 304)
 
     def on_body(self, body: bytes) -> None:
-        if not self._complete:
+        if self._phase is _Phase.BODY:
             self._parts.append(body)
             self._body += len(body)
 
     def on_message_complete(self) -> None:
-        if self._headed and not self._complete:
-            self._complete = True
+        if self._phase is _Phase.BODY:
+            self._phase = _Phase.COMPLETE
             self._reusable = self._parser.should_keep_alive()
 
     # ----------------------------------------------------------------- the caller asks
@@ -163,13 +172,13 @@ class _Exchange(httpx.AsyncByteStream):
         """Send the request and read the head of the answer."""
         with suppress(trio.BrokenResourceError):  # it may have answered before it has read all
             await self.stream.send_all(wire)
-        while not self._headed:
+        while self._phase is _Phase.HEAD:
             await self._read()
 
     def release_if_over(self) -> None:
         """Give the connection back as soon as the answer is complete."""
-        if self._complete and self._reusable and not self._over:
-            self._finish()
+        if self._phase is _Phase.COMPLETE and self._reusable:
+            self._release()
             self.transport.keep(self.stream)
 
     def __aiter__(self) -> Self:
@@ -177,7 +186,7 @@ class _Exchange(httpx.AsyncByteStream):
 
     async def __anext__(self) -> bytes:
         while not self._parts:
-            if self._complete:
+            if self._phase is not _Phase.BODY:
                 raise StopAsyncIteration
             await self._read()
             self.release_if_over()
@@ -186,15 +195,15 @@ class _Exchange(httpx.AsyncByteStream):
         return part
 
     async def aclose(self) -> None:
-        """Give the connection back, or close it if the answer was not read to its end."""
-        if self._over:
+        """Close the connection, unless it has been given back."""
+        if self._phase is _Phase.RELEASED:
             await self.transport.close_old()
             return
-        self._finish()
+        self._release()
         await trio.aclose_forcefully(self.stream)
 
-    def _finish(self) -> None:
-        self._over = True
+    def _release(self) -> None:
+        self._phase = _Phase.RELEASED
         del self._parser  # it holds this object: a ring, which only the garbage collector opens
 
     async def _read(self) -> None:
@@ -213,18 +222,23 @@ class _Exchange(httpx.AsyncByteStream):
             raise httpx.RemoteProtocolError("the server changes the protocol") from None
         except httptools.HttpParserError as exc:
             self._reusable = False
-            if not self._complete:  # else there is more behind the answer than was asked for
+            if self._phase is not _Phase.COMPLETE:  # else it is behind the answer
                 raise httpx.RemoteProtocolError(f"that is no HTTP: {exc}") from None
-        if self._seen > HEAD_BYTES + FRAMING * self._body and not self._complete:
-            what = "chunks without content" if self._headed else f"a head above {HEAD_BYTES} bytes"
+        if self._phase is not _Phase.COMPLETE:
+            self._check_framing()
+
+    def _check_framing(self) -> None:
+        if self._seen > HEAD_BYTES + WIRE_PER_BODY * self._body:
+            at_head = self._phase is _Phase.HEAD
+            what = f"a head above {HEAD_BYTES} bytes" if at_head else "chunks without content"
             raise httpx.RemoteProtocolError(f"the server sends {what}")
 
     def _end(self) -> None:
         """Take in that the server has closed its side."""
-        if not (self._headed and self._until_eof):
+        if not (self._phase is _Phase.BODY and self._until_eof):
             where = "in the middle of its answer" if self._seen else "without an answer"
             raise httpx.RemoteProtocolError(f"the server closed the connection {where}")
-        self._complete = True
+        self._phase = _Phase.COMPLETE
 
 
 def _written(request: httpx.Request) -> memoryview:
@@ -238,8 +252,8 @@ def _written(request: httpx.Request) -> memoryview:
     return memoryview(b"\r\n".join([*lines, b"", request.content]))
 
 
-def _has_news(stream: trio.abc.Stream) -> bool:
-    """Tell whether an idle connection is closed or has bytes that nobody asked for."""
+def _is_stale(stream: trio.abc.Stream) -> bool:
+    """Tell whether an idle connection is of no use: closed, or with bytes nobody asked for."""
     while isinstance(stream, trio.SSLStream):
         if stream.pending():
             return True
