@@ -1,14 +1,11 @@
 """HTTP/1.1 over our own streams: an httpx transport with one connection per request in flight.
 
-A library's pool walks over all its connections several times per request, which with thirty of
-them costs more than the request, and a cancelled request can leave a slot of it lost for good.
-Here taking a connection is a pop, the one used last comes first, and one whose exchange did not
-end well is closed, not kept. How many there are is up to the limiters of the callers.
-
-Heads are bounded here, and so is what framing adds to a body; the body itself by who reads it:
-what was not asked for is never read, nor kept. Nothing is decoded, and no redirect is followed.
-Time is bounded by the caller, but for the connect: one that is given up has sent nothing, which is
-worth knowing.
+A library's pool walks over all its connections several times per request, and a cancelled request
+can leave a slot of it lost for good. Here taking a connection is a pop, the one used last comes
+first, and one whose exchange did not end well is closed. How many there are is up to the limiters
+of the callers. Heads are bounded here, and what framing adds to a body; the body itself by who
+reads it: what was not asked for is never read. Nothing is decoded, no redirect is followed. Time
+is bounded by the caller, but for the connect: given up there, a request is known not to be sent.
 """
 
 from __future__ import annotations
@@ -58,8 +55,7 @@ class Transport(httpx.AsyncBaseTransport):
         read or not.
 
         Raises:
-            httpx.LocalProtocolError: the request cannot be written; nothing was sent.
-            httpx.ConnectError, httpx.ConnectTimeout: no connection; nothing was sent.
+            httpx.LocalProtocolError, httpx.ConnectError, httpx.ConnectTimeout: nothing was sent.
             httpx.ReadError, httpx.RemoteProtocolError: cut off, or no HTTP; the outcome is unknown.
         """
         wire = _written(request)
@@ -106,11 +102,9 @@ class _Phase(Enum):
     """How far an answer has come."""
 
     HEAD = "head"
-    """Interim answers included."""
     BODY = "body"
     COMPLETE = "complete"
-    RELEASED = "released"
-    """The connection is somebody else's, or closed."""
+    RELEASED = "released"  # the connection is somebody else's, or closed
 
 
 @attrs.define(eq=False)
@@ -134,8 +128,6 @@ class _Exchange(httpx.AsyncByteStream):
 
     def __attrs_post_init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
-
-    # ----------------------------------------------------------------- the parser tells
 
     def on_message_begin(self) -> None:
         if self._phase is _Phase.HEAD:
@@ -165,8 +157,6 @@ class _Exchange(httpx.AsyncByteStream):
         if self._phase is _Phase.BODY:
             self._phase = _Phase.COMPLETE
             self._reusable = self._parser.should_keep_alive()
-
-    # ----------------------------------------------------------------- the caller asks
 
     async def begin(self, wire: memoryview) -> None:
         """Send the request and read the head of the answer."""
@@ -224,14 +214,14 @@ class _Exchange(httpx.AsyncByteStream):
             self._reusable = False
             if self._phase is not _Phase.COMPLETE:  # else it is behind the answer
                 raise httpx.RemoteProtocolError(f"that is no HTTP: {exc}") from None
-        if self._phase is not _Phase.COMPLETE:
-            self._check_framing()
+        self._bound_framing()
 
-    def _check_framing(self) -> None:
+    def _bound_framing(self) -> None:
         if self._seen > HEAD_BYTES + WIRE_PER_BODY * self._body:
-            at_head = self._phase is _Phase.HEAD
-            what = f"a head above {HEAD_BYTES} bytes" if at_head else "chunks without content"
-            raise httpx.RemoteProtocolError(f"the server sends {what}")
+            if self._phase is _Phase.HEAD:
+                raise httpx.RemoteProtocolError(f"the server sends a head above {HEAD_BYTES} bytes")
+            if self._phase is _Phase.BODY:
+                raise httpx.RemoteProtocolError("the server sends chunks without content")
 
     def _end(self) -> None:
         """Take in that the server has closed its side."""
