@@ -30,7 +30,7 @@ from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownEr
 from band_trio.hygiene import clean_text, clip
 from band_trio.link.dialler import dial, tls_context
 from band_trio.link.retry_after import read_retry_after
-from band_trio.link.transport import CLOSE_SECONDS, Transport
+from band_trio.link.transport import Transport
 from band_trio.link.tries import NotSentError, Tries
 from band_trio.logs import RepeatedLog
 from band_trio.protocol import codec
@@ -48,6 +48,8 @@ CONNECT_SHARE: Final = 2 / 3
 sure."""
 POOL_SECONDS: Final = 5.0
 """Longest wait inside a pool that the application has brought; ours have nothing to wait for."""
+CLOSE_SECONDS: Final = 1.0
+"""Longest end of an answer that a transport of the application carries."""
 UNSENDABLE: Final = "unsendable_request"
 """Our code for a request that cannot be written, such as one with an id that is no id."""
 UNSENDABLE_STATUS: Final = 400
@@ -331,8 +333,7 @@ async def open_api(
         yield Api(endpoints.rest_url, credentials.api_key, config, transport)
     finally:
         if ours is not None:  # one of the application may serve again
-            with trio.move_on_after(CLOSE_SECONDS, shield=True):
-                await ours.aclose()
+            await ours.aclose()
 
 
 async def _body(response: httpx.Response, limit: int) -> tuple[bytearray, str]:

@@ -33,8 +33,6 @@ READ_BYTES: Final = 64 * 2**10
 """Most bytes of one read."""
 IDLE_SECONDS: Final = 30.0
 """A connection that was not needed for this long is closed when the next exchange ends."""
-CLOSE_SECONDS: Final = 1.0
-"""Longest goodbye of a connection."""
 
 _ILLEGAL: Final = re.compile(rb"[\0\r\n]")
 
@@ -63,14 +61,13 @@ class Transport(httpx.AsyncBaseTransport):
         try:
             await exchange.begin(wire)
         except BaseException:
-            await trio.aclose_forcefully(exchange.stream)
+            await exchange.aclose()
             raise
         exchange.release_if_over()
         return httpx.Response(exchange.status, headers=exchange.headers, stream=exchange)
 
     async def _connection(self) -> trio.abc.Stream:
-        """Return a connection for the caller alone: the one used last that still lives, or a new
-        one."""
+        """Return a connection for the caller alone: the last one that still lives, or a new one."""
         while self._idle:
             _, stream = self._idle.pop()
             if not _is_stale(stream):
@@ -90,12 +87,12 @@ class Transport(httpx.AsyncBaseTransport):
     async def close_old(self) -> None:
         """Close the connection that was not needed for longest, if that is long enough."""
         if self._idle and self._idle[0][0] < trio.current_time() - IDLE_SECONDS:
-            await _close(self._idle.popleft()[1])
+            await trio.aclose_forcefully(self._idle.popleft()[1])
 
     async def aclose(self) -> None:
         """Close the connections that wait."""
         while self._idle:
-            await _close(self._idle.popleft()[1])
+            await trio.aclose_forcefully(self._idle.popleft()[1])
 
 
 class _Phase(Enum):
@@ -253,8 +250,3 @@ def _is_stale(stream: trio.abc.Stream) -> bool:
     poll = select.poll()
     poll.register(stream.socket.fileno(), select.POLLIN)
     return bool(poll.poll(0))
-
-
-async def _close(stream: trio.abc.Stream) -> None:
-    with trio.move_on_after(CLOSE_SECONDS, shield=True):
-        await stream.aclose()
