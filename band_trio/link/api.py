@@ -53,6 +53,8 @@ CLOSE_SECONDS: Final = 1.0
 UNSENDABLE: Final = "unsendable_request"
 """Our code for a request that cannot be written, such as one with an id that is no id."""
 UNSENDABLE_STATUS: Final = 400
+KEPT_URL_CHARS: Final = 1000
+"""Longest URL that is kept parsed."""
 WHAT_CHARS: Final = 200
 """Characters of a request line in our errors."""
 
@@ -187,7 +189,7 @@ class Api:
             content = codec.dumps(parts["json"])
             headers["Content-Type"] = "application/json"
         return httpx.Request(
-            method, _url(url), headers=headers, content=content, extensions=self._extensions
+            method, _parsed(url), headers=headers, content=content, extensions=self._extensions
         )
 
     def _unsendable(self, what: str, exc: Exception) -> ErrorBody:
@@ -360,6 +362,11 @@ async def _body(response: httpx.Response, limit: int) -> tuple[bytearray, str]:
         with trio.move_on_after(CLOSE_SECONDS, shield=True):
             await stream.aclose()
     return content, flaw
+
+
+def _parsed(url: str) -> httpx.URL:
+    # Cursors may be of fifty kilobytes, and none comes twice: they are not to be kept.
+    return _url(url) if len(url) <= KEPT_URL_CHARS else httpx.URL(url)
 
 
 @lru_cache(maxsize=256)  # the reads of a room repeat their few URLs, and parsing one is slow

@@ -234,7 +234,8 @@ def _refusal(head: bytes) -> UpgradeRefused | None:
     words = first.split(None, 2)
     if not end_of_head or len(words) < 2 or not words[0].startswith(b"HTTP/1."):
         return None
-    if not words[1].isdigit() or words[1] == b"101":
+    # Three digits: `int` refuses to read thousands.
+    if not (words[1].isdigit() and len(words[1]) == 3) or words[1] == b"101":
         return None
     pairs = [(name.strip(), value.strip()) for name, _, value in (x.partition(b":") for x in lines)]
     return UpgradeRefused(int(words[1]), pairs, body)

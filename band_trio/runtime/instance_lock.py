@@ -42,9 +42,15 @@ def instance_lock(agent_id: str) -> Generator[None]:
 
     Raises:
         AgentAlreadyRunningError: another run on this host holds it.
-        BandConfigError: the file cannot be opened.
+        BandConfigError: the file cannot be opened, or there is no place for it.
     """
-    path = lock_path(agent_id)
+    try:
+        path = lock_path(agent_id)
+    except FileNotFoundError:  # of a container, for example, in which nothing can be written
+        raise BandConfigError(
+            "There is no directory for the lock file, as no temporary one can be written to. "
+            "Name one in TMPDIR, or pass AgentConfig(single_instance=False)."
+        ) from None
     if FileLock is SoftFileLock:
         _log.warning("this system has no file lock; a second instance would not be noticed")
         yield

@@ -20,7 +20,7 @@ from band_trio.config import AgentConfig
 from band_trio.credentials import Credentials
 from band_trio.endpoints import Endpoints
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
-from band_trio.link.api import Answer, Api, Lane, open_api
+from band_trio.link.api import Answer, Api, Lane, _url, open_api
 from band_trio.link.tries import NotSentError
 
 URL = "http://127.0.0.1:9"
@@ -114,6 +114,15 @@ async def test_a_request_carries_the_key_in_its_header_only() -> None:
         assert answer == Answer(201, {"data": {"id": "m"}})
         assert (answer.ok, answer.data) == (True, {"id": "m"})
         assert KEY not in repr(api)
+
+
+async def test_g86_c68_a_long_url_is_not_kept() -> None:
+    async with api_over(200) as (ours, _):
+        await ours.once("GET", "/list", params={"cursor": "c"})
+        kept = _url.cache_info().currsize
+        for number in range(3):
+            await ours.once("GET", "/list", params={"cursor": f"{number}{'c' * 4000}"})
+    assert _url.cache_info().currsize == kept
 
 
 async def test_a_post_without_body_has_no_content_type() -> None:

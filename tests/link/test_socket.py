@@ -87,7 +87,17 @@ async def test_c44_a_refused_upgrade_is_typed_and_leaks_nothing(answer: bytes) -
             assert caught.value.retry_after == 9
 
 
-@pytest.mark.parametrize("answer", [b"", b"\x00\xff", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 1"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\x00\xff",
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 1",
+        b"HTTP/1.1 %b X\r\n\r\n" % (b"9" * 5000),
+    ],
+    ids=["empty", "binary", "ssh", "half a status", "a status of 5000 digits"],
+)
 async def test_c44_a_handshake_that_ends_or_is_nonsense_fails_at_once(answer: bytes) -> None:
     async with tcp_server(raw_handler(answer)) as url:
         with trio.fail_after(2), pytest.raises(ConnectFailed):

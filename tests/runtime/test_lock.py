@@ -252,3 +252,12 @@ def test_g61_other_users_may_not_write_the_file() -> None:
     with instance_lock("a-1"):
         mode = lock_path("a-1").stat().st_mode
     assert not mode & stat.S_IWOTH
+
+
+def test_c69_no_directory_for_the_file_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_usable() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none_usable)
+    with pytest.raises(BandConfigError, match="TMPDIR"), instance_lock("a-1"):
+        raise AssertionError("locked")
