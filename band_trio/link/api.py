@@ -49,7 +49,7 @@ sure."""
 POOL_SECONDS: Final = 5.0
 """Longest wait inside a pool that the application has brought; ours have nothing to wait for."""
 CLOSE_SECONDS: Final = 1.0
-"""Longest end of an answer that a transport of the application carries."""
+"""Longest end of an answer, or of all connections."""
 UNSENDABLE: Final = "unsendable_request"
 """Our code for a request that cannot be written, such as one with an id that is no id."""
 UNSENDABLE_STATUS: Final = 400
@@ -335,7 +335,8 @@ async def open_api(
         yield Api(endpoints.rest_url, credentials.api_key, config, transport)
     finally:
         if ours is not None:  # one of the application may serve again
-            await ours.aclose()
+            with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                await ours.aclose()
 
 
 async def _body(response: httpx.Response, limit: int) -> tuple[bytearray, str]:

@@ -33,7 +33,6 @@ READ_BYTES: Final = 64 * 2**10
 """Most bytes of one read."""
 IDLE_SECONDS: Final = 30.0
 """A connection that was not needed for this long is closed when the next exchange ends."""
-
 _ILLEGAL: Final = re.compile(rb"[\0\r\n]")
 
 
@@ -49,8 +48,7 @@ class Transport(httpx.AsyncBaseTransport):
         """Those that wait, with the time since when; the longest first."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send *request*; return once the head of the answer is there. Close the response's stream,
-        read or not.
+        """Send *request*, return once the answer's head is there. Close its stream, read or not.
 
         Raises:
             httpx.LocalProtocolError, httpx.ConnectError, httpx.ConnectTimeout: nothing was sent.
