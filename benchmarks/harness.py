@@ -153,7 +153,7 @@ async def running(
 
 @asynccontextmanager
 async def bare_connections(server: Server, identity: Identity) -> AsyncGenerator[Post]:
-    """Post over transports of one connection each, as the agent does, with nothing around them."""
+    """Post over httpx transports of one connection each, with nothing around them."""
     idle: list[httpx.AsyncHTTPTransport] = []
     headers = _headers(identity)
     limits = httpx.Limits(max_connections=1, max_keepalive_connections=1)
