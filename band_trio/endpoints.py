@@ -150,6 +150,8 @@ def _ascii_host(parts: SplitResult) -> str:
         ValueError: there can be no such host.
     """
     host = parts.hostname or ""
+    if (":" in host and not parts.netloc.startswith("[")) or parts.path.startswith("//"):
+        raise ValueError  # half an address, or a scheme written twice
     if "@" in parts.netloc or ":" in host or not host:
         return parts.netloc  # refused by the caller, an address, or missing
     known = idna.encode(host, uts46=True).decode() if not host.isascii() else host

@@ -240,7 +240,7 @@ def _written(request: httpx.Request) -> memoryview:
 def _is_stale(stream: trio.abc.Stream) -> bool:
     """Tell whether an idle connection is of no use: closed, or with bytes nobody asked for."""
     while isinstance(stream, trio.SSLStream):
-        if stream.pending():
+        if stream.pending() or stream._incoming.pending:  # noqa: SLF001 - undecrypted ones
             return True
         stream = stream.transport_stream
     if not isinstance(stream, trio.SocketStream):

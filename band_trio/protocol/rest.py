@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from band_trio.hygiene import masked, without_surrogates
+from band_trio.hygiene import clip, masked, without_surrogates
 from band_trio.ids import Cursor, Id, Reference
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
@@ -31,7 +31,10 @@ EVENT_METADATA_BYTES: Final = 65_536
 """Most bytes of an event's metadata as JSON."""
 WORDS_CHARS: Final = 300
 """Characters of the platform's own words that are passed on in an error or a log line."""
-MAX_PROBLEMS: Final = 20
+LOOKED_AT_CHARS: Final = 2000
+"""Characters of such words that are looked at for secrets."""
+MAX_PLACES: Final = 10
+MAX_EACH: Final = 5
 """Places of a request, and problems of each, that an error passes on."""
 PAGE: Final = 100
 """Largest page of rooms, messages and context."""
@@ -212,17 +215,20 @@ class ErrorBody:
         return structure({**raw, "retry_after": _wait(raw.get("retry_after"))}, cls)
 
     def problems(self) -> dict[str, list[str]]:
-        """Return *details* as lists of text, whatever shape it came in."""
+        """Return the first of *details* as lists of text, whatever shape it came in."""
         return {
-            str(where): [str(each) for each in (what if isinstance(what, list) else [what])]
-            for where, what in self.details.items()
+            str(where): [
+                str(each) for each in islice(what if isinstance(what, list) else [what], MAX_EACH)
+            ]
+            for where, what in islice(self.details.items(), MAX_PLACES)
         }
 
     def cleaned(self, secrets: Iterable[str]) -> ErrorBody:
         """Return it without *secrets*, and not too much of it; who shows it cleans it."""
 
         def clean(text: str) -> str:
-            return masked(text, WORDS_CHARS, secrets)
+            # Masking takes long. What the first cut may tear, the second one leaves out.
+            return masked(clip(text, LOOKED_AT_CHARS), WORDS_CHARS, secrets)
 
         return attrs.evolve(
             self,
@@ -230,8 +236,8 @@ class ErrorBody:
             message=self.message and clean(self.message),
             request_id=self.request_id and clean(self.request_id),
             details={
-                clean(where): [clean(each) for each in many[:MAX_PROBLEMS]]
-                for where, many in islice(self.problems().items(), MAX_PROBLEMS)
+                clean(where): [clean(each) for each in many]
+                for where, many in self.problems().items()
             },
         )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -358,6 +359,8 @@ def test_a_context_of_the_application_is_used_as_it_is(monkeypatch: pytest.Monke
         "https://" + "a." * 130 + "test",
         "https://h.test/" + "x" * 3000,
         "https://a\u2024\u2024b.test",
+        "https://a[::1]:9",
+        "https://https://bob:S3CRET@h.test",
     ],
 )
 def test_g87_c69_a_host_that_cannot_be_is_refused_at_construction(url: str) -> None:
@@ -412,6 +415,55 @@ def test_names_and_paths_go_on_the_wire_as_ascii() -> None:
     found = resolve_endpoints("https://münchen.test:8/bänd", environ={})
     assert found.rest_url == "https://xn--mnchen-3ya.test:8/b%C3%A4nd"
     assert found.ws_url.startswith("wss://xn--mnchen-3ya.test:8/b%C3%A4nd/api")
+
+
+@pytest.mark.parametrize("surplus", ["an answer", "a goodbye"])
+async def test_g87_what_hides_in_tls_records_makes_a_connection_stale(surplus: str) -> None:
+    ca, connections = PrivateCA(), 0
+    context = ca.server("band.test")
+
+    async def handle(stream: trio.SocketStream) -> None:
+        nonlocal connections
+        connections += 1
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing, server_side=True)
+
+        async def step(what: Callable[[], object]) -> object:
+            while True:
+                try:
+                    return what()
+                except ssl.SSLWantReadError:
+                    await stream.send_all(outgoing.read())
+                    incoming.write(await stream.receive_some())
+
+        async with stream:
+            await step(tls.do_handshake)
+            while await step(lambda: tls.read(65536)):
+                tls.write(ok())
+                if surplus == "an answer":
+                    tls.write(ok(b'{"data": "nobody asked"}'))
+                else:
+                    with suppress(ssl.SSLWantReadError):
+                        tls.unwrap()
+                await stream.send_all(outgoing.read())  # in one piece
+                if surplus == "a goodbye":
+                    await trio.sleep_forever()
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            listeners = await nursery.start(partial(trio.serve_tcp, handle, 0, host="127.0.0.1"))
+            port = listeners[0].socket.getsockname()[1]
+            proxy = ConnectProxy()
+            async with serving(proxy.handle) as proxy_port:
+                endpoints = resolve_endpoints(
+                    f"https://band.test:{port}", proxy=f"http://127.0.0.1:{proxy_port}", environ={}
+                )
+                config = AgentConfig(verify=ca.client())
+                async with open_api(endpoints, Credentials("a1", "thnv_a_k"), config) as api:
+                    for _ in range(3):
+                        assert (await api.once("POST", "/p")).data == 1
+            nursery.cancel_scope.cancel()
+    assert connections == 3
 
 
 async def test_nobody_there_is_said_in_words() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -155,6 +156,43 @@ def test_a_value_in_itself_is_our_error() -> None:
 
     with pytest.raises(TypeError, match="nested too deeply"):
         codec.dumps(loop)
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" + b"1," * (2 * MIB - 9) + b"1]",
+        b"[" + b"[]," * MIB + b"1]",
+        b'["\\ud800",' + b"1," * 30_000 + b"1]",
+        b"[" + b"1," * 30_000 + b"1e999]",
+    ],
+    ids=["numbers", "lists", "a lone surrogate", "no number"],
+)
+def test_g86_c68_what_would_take_long_to_read_is_not_read(body: bytes) -> None:
+    for data in (body, body.decode()):
+        began = time.thread_time()
+        with pytest.raises(RemoteProtocolError):
+            codec.loads(data)
+        assert time.thread_time() - began < 0.1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" + b"{}," * 120_000 + b"1]",
+        b'["\\ud800",' + b"12345678," * 19_000 + b"1]",
+        b'["\\ud800' + b"x" * (4 * MIB - 20) + b'"]',
+        b'["' + b"word, " * 100_000 + b'"]',
+    ],
+    ids=["many values", "a lone surrogate", "a long text", "prose"],
+)
+def test_g86_what_is_read_takes_no_long_step(body: bytes) -> None:
+    began = time.thread_time()
+    codec.loads(body)
+    assert time.thread_time() - began < 0.1
 
 
 def test_text_is_written_raw() -> None:
