@@ -16,6 +16,7 @@ from band_trio.checks import (
     check_adapter,
     check_callbacks,
     check_contacts,
+    check_kinds,
     check_preprocessor,
     check_trio,
 )
@@ -89,6 +90,11 @@ class Agent:
                 usable.
             TypeError: a keyword is unknown.
         """
+        check_kinds(
+            config=(config, AgentConfig),
+            session_config=(session_config, SessionConfig),
+            contact_config=(contact_config, ContactEventConfig),
+        )
         config = config or AgentConfig()
         check_adapter(adapter)
         check_contacts(contact_config)

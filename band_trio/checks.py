@@ -186,6 +186,21 @@ def check_callbacks(**callbacks: object) -> None:
         _check_fit(name, fn, "room_id, participant")
 
 
+def check_kinds(**given: tuple[object, type]) -> None:
+    """Refuse options that are no objects of their classes; None leaves them out.
+
+    Raises:
+        BandConfigError: names each, and what it must be.
+    """
+    problems = [
+        f"{name} must be {kind.__name__}(…), not {type(value).__name__}"
+        for name, (value, kind) in given.items()
+        if value is not None and not isinstance(value, kind)
+    ]
+    if problems:
+        raise BandConfigError("; ".join(problems) + ".")
+
+
 def check_contacts(contacts: ContactEventConfig | None) -> None:
     """Refuse contact events.
 

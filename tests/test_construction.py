@@ -573,3 +573,27 @@ async def test_an_id_in_another_spelling_is_the_same(
 def test_the_package_shows_its_public_names_only() -> None:
     assert dir(band_trio) == sorted(band_trio.__all__)
     assert band_trio.errors.BandError is band_trio.BandError  # submodules are there
+
+
+# --------------------------------------------------------------------------- kinds of options
+
+
+class Idle(SimpleAdapter[Any]):
+    async def on_message(self, msg: Any, tools: Any, *news: Any, **more: Any) -> None:
+        """Never called."""
+
+
+def test_c92_options_of_the_wrong_kind_are_refused_by_name() -> None:
+    for name, wrong, kind in (
+        ("config", {}, "AgentConfig"),
+        ("session_config", 5, "SessionConfig"),
+        ("contact_config", "hub", "ContactEventConfig"),
+    ):
+        options: dict[str, Any] = {name: wrong}
+        with pytest.raises(BandConfigError, match=rf"^{name} must be {kind}\(…\), not"):
+            Agent.create(adapter=Idle(), agent_id="a1", api_key="k", **options)
+
+
+def test_c92_the_entry_script_answers_a_misspelt_keyword_itself() -> None:
+    with pytest.raises(TypeError, match=r"band_trio\.run\(\) got .*'loglevel'.*'level'"):
+        band_trio.run(Idle(), loglevel="DEBUG")

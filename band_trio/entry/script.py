@@ -7,7 +7,7 @@ import os
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -21,6 +21,7 @@ from band_trio.entry.running import code_of, run_agent
 from band_trio.entry.signals import stop_signals
 from band_trio.errors import BandConfigError
 from band_trio.importing import refuse_while_loading
+from band_trio.keywords import check_keywords
 from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.secret import silent
 from band_trio.types import FrameworkAdapter
@@ -53,6 +54,7 @@ def run(
     Call it in the main thread, below `if __name__ == "__main__":`.
 
     Raises:
+        TypeError: a keyword is neither one of these nor one of `Agent.create`.
         SystemExit: with exit code 1 after an error, or an end that was not graceful or had
             clean-up errors; 2 if an option or setting is unusable; 130 for a signal before the
             start. Errors are told on stderr, those of band_trio in one line. A handler's own
@@ -61,6 +63,7 @@ def run(
             loads its target.
     """
     api_key = silent(api_key)  # a traceback with locals shows this frame
+    check_keywords("band_trio.run", options, Agent.create, *_OWN)
     refuse_while_loading()
     _check_place()
     with stop_signals() as signals:  # first of all: process 1 of a container has no other end
@@ -81,6 +84,9 @@ def run(
     if code is not Exit.OK:
         raise SystemExit(code)
     return report
+
+
+_OWN: Final = ("name", "config_path", "grace", "level")
 
 
 def _check_place() -> None:
