@@ -19,7 +19,9 @@ import attrs
 from band_trio.errors import BandConfigError
 from band_trio.secret import Secret
 
-_PORTS: Final = {"http": 80, "https": 443}
+PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+"""Where a URL without a port leads."""
+_SCHEMES: Final = ("http", "https")
 _REMEDY: Final = "give the URL of an HTTP proxy, such as http://proxy.example:3128"
 _ENTRY: Final = re.compile(r"(?:\[(.+)\]|([^:]*)|(.+))(?::(\d{1,5}))?")
 """A host, a network or an IPv6 address, with or without brackets; a port behind it."""
@@ -54,7 +56,7 @@ def find_proxy(url: str, given: str | None, environ: Mapping[str, str]) -> Proxy
         return read_proxy(given, "proxy")
     parts = urlsplit(url)
     host, kind = parts.hostname or "", parts.scheme.replace("ws", "http")
-    port = parts.port or _PORTS[kind]
+    port = parts.port or PORTS[kind]
     if is_loopback(host) or bypasses(_variable(environ, "no_proxy")[1], host, port):
         return None
     for name, text in (_variable(environ, f"{each}_proxy") for each in (kind, "all")):
@@ -87,9 +89,9 @@ def read_proxy(text: object, name: str, or_else: str = "") -> Proxy:
             f"{name} names a SOCKS proxy, which is not supported: {remedy}. Transports of your "
             "own go into AgentConfig(rest_transport=…, open_stream=…)."
         )
-    if parts.scheme not in _PORTS or not parts.hostname or parts.path.strip("/") or parts.query:
+    if parts.scheme not in _SCHEMES or not parts.hostname or parts.path.strip("/") or parts.query:
         raise BandConfigError(f"{name} must be http:// or https:// with a host: {remedy}.")
-    port = parts.port or _PORTS[parts.scheme]
+    port = parts.port or PORTS[parts.scheme]
     secure = parts.scheme == "https"
     if "@" not in parts.netloc:
         return Proxy(parts.hostname, port, secure)

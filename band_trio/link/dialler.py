@@ -14,9 +14,8 @@ from band_trio.errors import BandConfigError
 from band_trio.hygiene import clean_text
 from band_trio.leaves import leaf_errors
 from band_trio.protocol.rest import WORDS_CHARS
-from band_trio.proxies import Proxy
+from band_trio.proxies import PORTS, Proxy
 
-PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 SECURE: Final = ("https", "wss")
 PROXY_HEAD_BYTES: Final = 16 * 2**10
 """Longest answer of a proxy that is read to its end."""

@@ -27,13 +27,14 @@ from wsproto.utilities import LocalProtocolError
 
 from band_trio.config import OpenStream
 from band_trio.errors import BandError
-from band_trio.link.dialler import PORTS, DialError
+from band_trio.link.dialler import DialError
 from band_trio.link.retry_after import read_retry_after
 from band_trio.nurseries import hide_nursery
 from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import ErrorBody
 from band_trio.protocol.websocket import FrameCounter
+from band_trio.proxies import PORTS
 
 QUEUE_MESSAGES: Final = 16
 """Unread messages; then the library stops reading and the peer waits."""

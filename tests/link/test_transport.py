@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import pairwise
@@ -33,7 +33,7 @@ async def client_of(
             yield client, url
 
 
-def answering(*answers: bytes, then: Callable[[trio.abc.Stream], object] | None = None) -> Handler:
+def answering(*answers: bytes) -> Handler:
     """Answer the requests of each connection with *answers*; the connection closes after them."""
 
     async def handle(stream: trio.abc.Stream) -> None:
@@ -318,7 +318,7 @@ def test_g87_any_bytes_are_an_answer_or_an_error_of_the_interface(
             try:
                 response = await transport.handle_async_request(request)
                 await response.aread()
-                assert 200 <= response.status_code <= 999 or response.status_code < 100
+                assert response.status_code // 100 != 1  # an interim answer is none
             except httpx.TransportError:
                 pass  # the other thing that may happen
             await transport.aclose()
