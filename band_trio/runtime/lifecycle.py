@@ -109,6 +109,15 @@ class Lifecycle:
         self.errors.append(error)
         self.stop(0)
 
+    def tally(self, ended_by: EndReason | None) -> None:
+        """Count a turn that has ended, and why, if the run is ending."""
+        if not self.closing:
+            return
+        if ended_by in (EndReason.SHUTDOWN, EndReason.SUPERSEDED):
+            self.turns_cancelled += 1
+        else:
+            self.turns_finished += 1
+
     @contextmanager
     def step(self) -> Generator[None]:
         """Surround one step of the start: a stop cancels it and ends the start.

@@ -1,7 +1,7 @@
-"""The fate of a claimed message.
+"""The verdict about a claimed message.
 
-A record is written synchronously when its turn closes, before anything is awaited; from then on
-no control and no cancellation can change or lose it.
+It is made synchronously when its turn closes, before anything is awaited; from then on no control
+and no cancellation can change or lose it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,9 @@ class Report:
 
 
 @attrs.frozen
-class Record:
+class Verdict:
     """The decision about one claimed message; never changed afterwards."""
 
-    room_id: str
-    message_id: str
     fate: Fate
     reason: str = ""
     """Why it was released."""
@@ -47,10 +45,11 @@ class Record:
     plain_error: str = ""
     """Used when the platform refuses *error*: the bare class name."""
     report: Report | None = None
-    claim_first: bool = False
-    """Whether the message was never claimed, as a consumed chat control."""
+    """What the room is told behind the mark."""
 
-    @property
-    def trace_word(self) -> str:
-        """The word for traces: `processed`, `failed` or `released:` and the reason."""
+    def __str__(self) -> str:
+        """Return the word for traces: `processed`, `failed` or `released:` and the reason."""
         return f"{self.fate}:{self.reason}" if self.fate is Fate.RELEASED else self.fate.value
+
+
+DONE: Final = Verdict(Fate.PROCESSED)
