@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import attrs
+import trio
 
 from band_trio.link.link import BandLink
 from band_trio.link.rest import RestClient
-from band_trio.nurseries import GuardedNursery
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
 from band_trio.runtime.dispatcher import Dispatcher
@@ -38,7 +38,7 @@ def make_parts(
     me: AgentMe,
     *,
     rest: RestClient,
-    rooms: GuardedNursery,
+    rooms: trio.Nursery,
     port: AdapterPort,
     lifecycle: Lifecycle,
     hooks: Hooks,

@@ -18,7 +18,7 @@ from band_trio.bell import Bell
 from band_trio.config import RoomFilter
 from band_trio.hygiene import traceback_text
 from band_trio.leaves import leaf_errors, program_end
-from band_trio.nurseries import GuardedNursery, is_own_cancellation
+from band_trio.nurseries import is_cancellation
 from band_trio.protocol.events import Mode, chat_room, room_participants
 from band_trio.runtime.control import RoomControl, UnservedControls
 from band_trio.runtime.execution import ExecutionContext
@@ -59,7 +59,7 @@ class RoomPresence:
     """All memberships of the agent."""
 
     _services: RoomServices
-    _nursery: GuardedNursery
+    _nursery: trio.Nursery
     """The rooms': children live there and can be ended in order even if `serve` breaks."""
     _want: Callable[[str], None]
     """Make a topic desired."""
@@ -319,7 +319,7 @@ class RoomPresence:
             if not room.cleaned_up:
                 raise RuntimeError("the room ended without a reason")
         except BaseException as exc:  # noqa: ASYNC103 - logged and noted
-            if is_own_cancellation(exc):
+            if is_cancellation(exc):
                 raise
             if (end := program_end(exc)) is not None:
                 self._services.lifecycle.fail(end)

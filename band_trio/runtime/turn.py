@@ -16,7 +16,7 @@ import trio
 
 from band_trio.errors import RoomExecutionStoppedError
 from band_trio.leaves import leaf_errors, program_end
-from band_trio.nurseries import GuardedNursery, as_error, is_own_cancellation
+from band_trio.nurseries import is_cancellation
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.tools.ledger import Ledger
@@ -76,7 +76,7 @@ class ActiveTurn:
         cancellation and what ends the program (`SystemExit`, `KeyboardInterrupt`) pass.
         """
         try:
-            async with GuardedNursery("the turn") as nursery:
+            async with trio.open_nursery() as nursery:
                 self.ledger.open_in(nursery)
                 nursery.start_soon(handler, name=f"turn of message {self.message.id}")
         except BaseException as exc:  # noqa: ASYNC103, BLE001 - the boundary to the application
@@ -107,11 +107,10 @@ class ActiveTurn:
 
     def _keep(self, exc: BaseException) -> None:
         """Keep what failed the turn; our cancellation and the end of the program pass."""
-        if is_own_cancellation(exc):
+        if is_cancellation(exc):
             raise exc
         if (end := program_end(exc)) is not None:
             raise end
-        exc = as_error(exc)
         leaves = [leaf for leaf in leaf_errors(exc) if not isinstance(leaf, trio.Cancelled)]
         if any(isinstance(leaf, RoomExecutionStoppedError) for leaf in leaves):
             self.ended_by = later_end(self.ended_by, EndReason.STOP)
