@@ -13,7 +13,7 @@ import trio
 from band_trio.callables import is_async
 from band_trio.hygiene import class_name, traceback_text
 from band_trio.leaves import leaf_errors, program_end
-from band_trio.nurseries import is_own_cancellation
+from band_trio.nurseries import is_cancellation
 from band_trio.runtime.problems import Problems
 from band_trio.runtime.watch import watched
 from band_trio.shares import FairLimiter
@@ -86,7 +86,7 @@ class Hooks:
                     # One that swallows the cancellation has overrun as well.
                     in_time = began_late or not scope.cancel_called
         except BaseException as exc:  # noqa: ASYNC103 - the boundary to the application
-            if is_own_cancellation(exc):
+            if is_cancellation(exc):
                 raise
             if (end := program_end(exc)) is not None:
                 raise end  # noqa: ASYNC104, B904 - what came with it does not matter any more

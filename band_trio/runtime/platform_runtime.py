@@ -22,7 +22,7 @@ from band_trio.leaves import lone_leaf
 from band_trio.link.api import open_api
 from band_trio.link.link import BandLink
 from band_trio.link.rest import RestClient
-from band_trio.nurseries import GuardedNursery, as_error, hide_nursery, is_own_cancellation
+from band_trio.nurseries import hidden_nursery, hide_nursery, is_cancellation
 from band_trio.protocol.events import agent_rooms
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
@@ -133,17 +133,17 @@ class PlatformRuntime:
                         await self._end_rooms(parts)
         except StartAborted:
             _log.info("stopped while starting")
-        except BaseException as exc:  # noqa: ASYNC103 - the run ends with it
-            if is_own_cancellation(exc):
-                raise
-            self.lifecycle.fail(lone_leaf(as_error(exc)))
+        except trio.Cancelled:
+            raise
+        except BaseException as exc:  # noqa: ASYNC103, BLE001 - the run ends with it
+            self.lifecycle.fail(lone_leaf(exc))
 
     async def _serve_rooms(
         self,
         rest: RestClient,
         parts: Parts,
-        sockets: GuardedNursery,
-        rooms: GuardedNursery,
+        sockets: trio.Nursery,
+        rooms: trio.Nursery,
         ready: Callable[[], None],
     ) -> None:
         """Start, and go on until the end; returns also when the start is aborted or fails.
@@ -157,7 +157,7 @@ class PlatformRuntime:
         except StartAborted:
             _log.info("stopped while starting")
         except Exception as exc:  # noqa: BLE001 - becomes the error of the run
-            self.lifecycle.fail(lone_leaf(as_error(exc)))
+            self.lifecycle.fail(lone_leaf(exc))
         except (KeyboardInterrupt, SystemExit) as exc:
             # Ctrl-C arrives in the main task, which may be this one: an end like any other.
             self.lifecycle.fail(exc)
@@ -191,7 +191,7 @@ class PlatformRuntime:
                 # Each hook has a shield with a deadline of its own.
                 await port.clean_up(self._hooks, self.lifecycle, seconds)  # noqa: ASYNC102
 
-    def _make_parts(self, rest: RestClient, me: AgentMe, rooms: GuardedNursery) -> Parts:
+    def _make_parts(self, rest: RestClient, me: AgentMe, rooms: trio.Nursery) -> Parts:
         return make_parts(
             self.settings,
             me,
@@ -206,7 +206,7 @@ class PlatformRuntime:
         )
 
     async def _start_parts(
-        self, rest: RestClient, parts: Parts, sockets: GuardedNursery, rooms: GuardedNursery
+        self, rest: RestClient, parts: Parts, sockets: trio.Nursery, rooms: trio.Nursery
     ) -> None:
         """Connect, list the rooms, start their children."""
         link, patience_until = parts.link, self._patience_until
@@ -244,13 +244,13 @@ class PlatformRuntime:
             if endless:
                 raise RuntimeError(f"{name} ended by itself")
         except BaseException as exc:  # noqa: ASYNC103 - the run ends with it
-            if is_own_cancellation(exc) or not up:
+            if is_cancellation(exc) or not up:
                 raise
             if not isinstance(exc, BandError):
                 _log.error("%s failed\n%s", name, traceback_text(exc))
-            self.lifecycle.fail(lone_leaf(as_error(exc)))
+            self.lifecycle.fail(lone_leaf(exc))
 
-    def _check_key(self, rest: RestClient, nursery: GuardedNursery) -> None:
+    def _check_key(self, rest: RestClient, nursery: trio.Nursery) -> None:
         """Find out whether a 401 was meant: one request at a time, however many were refused."""
         if not self._checking_key:
             self._checking_key = True
@@ -304,8 +304,8 @@ class PlatformRuntime:
 
 
 @asynccontextmanager
-async def _nursery(what: str) -> AsyncGenerator[GuardedNursery]:
+async def _nursery(what: str) -> AsyncGenerator[trio.Nursery]:
     """Open a nursery that is cancelled when its block ends, and hidden from errors."""
-    async with GuardedNursery(what) as nursery:
+    async with hidden_nursery(what) as nursery:
         yield nursery
         nursery.cancel_scope.cancel(reason=f"{what}: the end")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from band_trio.nurseries import GuardedNursery
+from band_trio.nurseries import hidden_nursery
 
 
 @asynccontextmanager
@@ -35,7 +35,7 @@ async def watched(
                 if not ended.is_set():
                     tell()
 
-    async with GuardedNursery(what) as nursery:
+    async with hidden_nursery(what) as nursery:
         nursery.start_soon(watch, name=f"watch over {what}")
         try:
             yield

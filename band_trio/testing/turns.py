@@ -11,7 +11,7 @@ import trio
 
 from band_trio.errors import BandConfigError, InputNotAccepted
 from band_trio.leaves import leaf_errors, lone_leaf, program_end
-from band_trio.nurseries import GuardedNursery
+from band_trio.nurseries import hidden_nursery
 from band_trio.testing.fake_tools import FakeAgentTools
 from band_trio.testing.seeds import FAKE_ROOM, FAKE_TIME
 from band_trio.tools.failures import (
@@ -107,7 +107,7 @@ async def run_turn(
     error: BaseException | None = None
     try:
         with tools.bound_to(getattr(adapter, "features", None)):
-            async with GuardedNursery("the turn") as nursery:
+            async with hidden_nursery("the turn") as nursery:
                 turn.open_in(nursery)
                 await adapter.on_event(inp)
     except BaseException as exc:  # noqa: ASYNC103 - errors of the adapter are the result

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import attrs
+import trio
 
 from band_trio.errors import TurnClosedError
-from band_trio.nurseries import GuardedNursery
 from band_trio.types import TurnEffect
 
 
@@ -50,10 +50,10 @@ class Ledger:
     _reported: bool = attrs.field(default=False, init=False)
     _detached: bool = attrs.field(default=False, init=False)
     _closed: bool = attrs.field(default=False, init=False)
-    _nursery: GuardedNursery | None = attrs.field(default=None, init=False)
+    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
 
     @property
-    def nursery(self) -> GuardedNursery:
+    def nursery(self) -> trio.Nursery:
         """For work of the adapter beside or after `on_message`; the turn ends when both have.
 
         Raises:
@@ -118,7 +118,7 @@ class Ledger:
         if self._closed:
             raise TurnClosedError("This turn is over; its tools have no effect any more.")
 
-    def open_in(self, nursery: GuardedNursery | None) -> None:
+    def open_in(self, nursery: trio.Nursery | None) -> None:
         """Give the turn its nursery; the runtime's part."""
         self._nursery = nursery
 
