@@ -142,8 +142,8 @@ class Cycle:
 
     async def _handle(self, turn: ActiveTurn) -> None:
         services, message = self._services, turn.message
-        await self._briefing.refresh()
-        context = self._briefing.context(turn.ledger)
+        await self._briefing.refresh(message)
+        context = self._briefing.context(turn.ledger, turn.spent + 1)
         inp = await turn.attempt(partial(self._preprocess, turn, context))
         if inp is None:
             turn.declined = turn.error is None
@@ -158,7 +158,7 @@ class Cycle:
     async def _preprocess(self, turn: ActiveTurn, context: TurnContext) -> AgentInput | None:
         services = self._services
         limit = services.session.max_cycle_seconds
-        if limit is not None and context.is_session_bootstrap:
+        if limit is not None and (context.is_session_bootstrap or context.attempt > 1):
             limit += services.session.history_seconds  # loading it has a bound of its own
         turn.limit(limit)
         inp: object = await services.preprocessor.process(context, turn.message, services.me.id)
