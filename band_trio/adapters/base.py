@@ -140,8 +140,9 @@ class SimpleAdapter(ABC, Generic[H]):
         """Handle one message, with *tools*.
 
         *history* is what was said before it, until a turn of this room was completed
-        (*is_session_bootstrap*); later it is empty. *participants_msg* and *contacts_msg* are
-        news for the model, or None. An exception fails the message; `InputNotAccepted` keeps it
+        (*is_session_bootstrap*); later it is empty. Where this is not the first run of the message
+        (`tools.turn.attempt` above 1), what the agent itself has said since comes behind it, in
+        both cases. *participants_msg* and *contacts_msg* are news for the model, or None. An exception fails the message; `InputNotAccepted` keeps it
         for later.
         """
 

@@ -208,6 +208,7 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
             is_session_bootstrap=is_session_bootstrap,
             participants_msg=participants_msg,
             contacts_msg=contacts_msg,
+            attempt=tools.turn.attempt,
             system_prompt=self.config.prompt_for(
                 self.agent_name,
                 self.agent_description,

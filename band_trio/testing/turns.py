@@ -72,6 +72,7 @@ async def run_turn(
     participants_msg: str | None = None,
     contacts_msg: str | None = None,
     is_session_bootstrap: bool | None = None,
+    attempt: int = 1,
 ) -> TurnResult:
     """Run one turn of *adapter* in a nursery of its own and judge it as the runtime does.
 
@@ -81,7 +82,7 @@ async def run_turn(
     As at the platform, the tools offer what the features of the adapter leave, unless they were
     made with some; an adapter that was not told who the agent is, is told first; and
     *is_session_bootstrap* is true until the adapter completed a turn of this room with these
-    tools, and wherever there is a *history*. Tools without a room of their own are in that of the
+    tools, and wherever there is a *history* in a first *attempt*. Tools without a room of their own are in that of the
     message, and the other way round.
 
     Raises:
@@ -91,10 +92,11 @@ async def run_turn(
     if tools.meets(adapter) and getattr(adapter, "agent_name", None) == "":
         await adapter.on_started("Agent", "An AI assistant")
     items = [dict(item) for item in history]
-    if is_session_bootstrap is None:
-        is_session_bootstrap = bool(items) or not tools.is_committed(adapter)
+    if is_session_bootstrap is None:  # the history of a later attempt may be what was said since
+        is_session_bootstrap = not tools.is_committed(adapter) or (bool(items) and attempt == 1)
     hub = is_contact_hub_turn(sender_type=msg.sender_type, sender_id=msg.sender_id)
-    turn = tools.begin_turn(judged=bool(getattr(adapter, "judges_turns", False)) and not hub)
+    judged = bool(getattr(adapter, "judges_turns", False)) and not hub
+    turn = tools.begin_turn(judged=judged, attempt=attempt)
     inp = AgentInput(
         msg=msg,
         tools=tools,
@@ -103,6 +105,7 @@ async def run_turn(
         contacts_msg=contacts_msg,
         is_session_bootstrap=is_session_bootstrap,
         room_id=msg.room_id,
+        attempt=attempt,
     )
     error: BaseException | None = None
     try:

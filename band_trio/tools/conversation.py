@@ -18,6 +18,7 @@ from band_trio.tools.mentions import bare_handle, normalize_handle
 from band_trio.types import MessageType, PlatformMessage, poses_as_platform, speaker_label
 
 __all__ = [
+    "SINCE_TRIGGER",
     "build_participants_message",
     "format_history_for_llm",
     "format_message_for_llm",
@@ -27,6 +28,9 @@ __all__ = [
     "strip_leading_mentions",
     "to_platform_message",
 ]
+
+SINCE_TRIGGER: Final = "since_trigger"
+"""True in raw items of what the agent itself has said since the message of the turn."""
 
 _UUID_MENTION: Final = re.compile(r"@\[\[([^\[\]\s]+)\]\]")
 _LEADING: Final = re.compile(r"\s*(?:@\S+(?:\s+|$))+")

@@ -45,6 +45,8 @@ class Ledger:
     judged: bool = True
     """False: returning is success, whatever was recorded."""
     listener: TurnListener | None = None
+    attempt: int = 1
+    """Which run of its message this is; from 2 on an earlier one may have done something."""
     effects: set[TurnEffect] = attrs.field(factory=set, init=False)
     _settled: bool = attrs.field(default=False, init=False)
     _reported: bool = attrs.field(default=False, init=False)

@@ -29,6 +29,7 @@ class Context:
     rest: Any = None
     features: AdapterFeatures = attrs.field(factory=AdapterFeatures)
     turn: Ledger = attrs.field(factory=Ledger)
+    attempt: int = 1
     participants: list[dict[str, Any]] = attrs.field(factory=lambda: [SELF, MARIA])
     loads: list[str] = attrs.field(factory=list)
     commits: int = 0
