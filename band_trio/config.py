@@ -10,6 +10,7 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -123,6 +124,8 @@ class SessionConfig:
     """Longest `on_interrupt`; the next turn of the room waits for it."""
     error_text_chars: int = count(1000)
     """Characters of an error text that is sent to the platform."""
+    max_crashes: int = count(3)
+    """Runs of one message that may end the process; then it is given up unrun."""
     room_hints: int = count(64)
     """Pushed messages that wait in a room; beyond that its list is read instead."""
     room_unsettled: int = count(64)
@@ -179,6 +182,9 @@ class AgentConfig:
     """Given id and title, tells whether a room is served; False leaves it alone."""
     single_instance: bool = switch(default=True)
     """Refuse to start while this host runs the same agent."""
+    state_dir: str | Path | None = ""
+    """Directory of the small file that tells, after a crash, which messages were being run. Empty:
+    that of the lock, the system's temporary one; None: no such file, and no `max_crashes`."""
     conflict_policy: ConflictPolicy = attrs.field(default=ConflictPolicy.SUPERSEDE)
     """What to do when the agent is connected elsewhere."""
     allow_insecure: bool = switch(default=False)
@@ -252,6 +258,7 @@ class AgentConfig:
             more.append(f"rest_transport must be an httpx.AsyncBaseTransport, not {kind}")
         if self.proxy is not None:
             more.append(_proxy_problem(self.proxy))
+        more.append(_directory_problem(self.state_dir))
         if self.verify is not True and not isinstance(self.verify, ssl.SSLContext):
             more.append("verify must be True or an ssl.SSLContext; a CA goes into SSL_CERT_FILE")
         for name, shape in _CALLED.items():
@@ -260,6 +267,12 @@ class AgentConfig:
             if name != "open_stream" and callable(value) and is_async(value):
                 more.append(f"{name} must be a plain function, not an async one")
         raise_problems(self, *more)
+
+
+def _directory_problem(folder: object) -> str | None:
+    if folder is None or (isinstance(folder, str | Path) and "\0" not in str(folder)):
+        return None
+    return f"state_dir must be the path of a directory, or None, not {folder!r}"
 
 
 def _proxy_problem(proxy: str) -> str | None:

@@ -8,7 +8,7 @@ In the order in which they are best read:
     One room      execution (the loop) → services, intake, known, backlog, drain, resync
     One message   cycle → claim → briefing (roster, history, system_lines, room_context) → turn,
                   blocking → judgement, record → outbox, mark, done, reports
-    Beside it     activity, interrupts, chat_control, turn_listener
+    Beside it     activity, interrupts, chat_control, turn_listener, crashes
     Application   adapter_port, hooks, watch
 
 What runs inside what; each level ends before the one around it does:
