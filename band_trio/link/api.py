@@ -23,6 +23,7 @@ import attrs
 import httpx  # noqa: ASYNC127, TID251 - the interface of transports
 import trio
 
+from band_trio.bell import Bell
 from band_trio.config import AgentConfig
 from band_trio.credentials import Credentials
 from band_trio.endpoints import Endpoints
@@ -138,6 +139,8 @@ class Api:
             Lane.PRIORITY: FairLimiter(config.rest_priority),
         }
         self._transport = transport
+        self.denied: Final = Bell()
+        """Rung by each 401: the key may not be good any more."""
         # For a transport of the application. The rest of a try is bounded by its scope alone: a
         # library's own bounds start again with every byte.
         connect = config.rest_try_seconds * CONNECT_SHARE
@@ -213,6 +216,8 @@ class Api:
 
     async def _read(self, response: httpx.Response, what: str, parts: RequestParts) -> Answer:
         status, raw = response.status_code, parts.get("raw", False)
+        if status == 401:
+            self.denied.ring()
         try:
             content, flaw = await _body(response, parts.get("max_bytes", JSON_BYTES))
         except _CUT_OFF as exc:

@@ -200,14 +200,14 @@ class Epoch:
             self._state.last_heartbeat_reply = self._last_reply
 
     def _push(self, frame: Frame) -> None:
-        if frame.topic != self._topics.first or frame.event != "supersede":
-            self._listener.pushed(frame.topic, frame.event, frame.payload)
-            return
         try:
+            if frame.topic != self._topics.first or frame.event != "supersede":
+                self._listener.pushed(frame.topic, frame.event, frame.payload)
+                return
             event = parse_event(frame.topic, frame.event, frame.payload)
         except RemoteProtocolError as exc:
             self._state.dropped += 1
-            _repeated.warning("dropped an event: %s", exc)
+            _repeated.warning("dropped an event on %s: %s", frame.topic, exc)
             return
         if isinstance(event, Supersede) and event.retryable:
             self._retryable = event  # the platform closes the connection next

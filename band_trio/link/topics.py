@@ -64,7 +64,8 @@ class TopicTable:
     join_seconds: float
     leave_seconds: float
     next_ref: Callable[[], str]
-    report: Report
+    report: Report = lambda topic, change, reason: None
+    """Hears of every change; set by the link that joins them."""
     changed: Callable[[], None] = lambda: None
     """Called when `advance` has something new to do."""
     wanted: dict[str, None] = attrs.field(init=False)

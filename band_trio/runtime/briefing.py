@@ -122,14 +122,14 @@ class Briefing:
                 if now >= deadline:
                     break
                 name = "on_participant_added" if change.added else "on_participant_removed"
-                hook = getattr(services.callbacks, name)
+                hook = getattr(services.app.callbacks, name)
                 if hook is not None:
                     what, args = (
                         f"{name} in room {self._room_id}",
                         (self._room_id, dict(change.person)),
                     )
                     bound = trio.move_on_at(now + seconds)
-                    await services.hooks.guard(what, hook, args, bound=bound)
+                    await services.app.hooks.guard(what, hook, args, bound=bound)
         self._telling = None
 
     def end_callbacks(self) -> None:
@@ -150,7 +150,7 @@ class Briefing:
             agent_id=services.me.id,
             hub_room_id=services.hub_room_id,
             rest=services.rest,
-            features=services.adapter.features,
+            features=services.app.adapter.features,
             turn=ledger,
             is_session_bootstrap=not self._bootstrapped,
             participants_msg=self._roster_text(people),

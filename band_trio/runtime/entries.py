@@ -188,6 +188,8 @@ class Entry:
     """Whether we have: a live attempt that is listed from then on may be ours."""
     runs: int = 0
     """Runs that were begun here."""
+    crashes: int = 0
+    """Runs that ended an earlier process."""
     tries: int = 0
     """How often it was put off in a row."""
     until: float = -math.inf
@@ -220,7 +222,7 @@ class Entry:
     @property
     def attempt(self) -> int:
         """Which run of the message the next one is, from 1, as far as anyone can tell."""
-        return self.before + self.runs + 1
+        return max(self.before, self.crashes) + self.runs + 1
 
 
 @attrs.define(eq=False)

@@ -88,7 +88,10 @@ class ExecutionContext:
         )
         self.briefing = Briefing(self.room_id, services)
         self._drain = Drain(services, self.journal)
-        self._indicator = WorkingIndicator(self.room_id, services, self._nursery)
+        self._indicator = WorkingIndicator(
+            self.room_id, services.rest, services.session, services.tracer, self.journal,
+            self.observe_stop, services.deadlines, self._nursery,
+        )  # fmt: skip
         self._interrupts = InterruptHooks(self.room_id, services)
         wanted = services.app.adapter.chat_control is not None
         self._chat_controls = (
@@ -282,10 +285,16 @@ class ExecutionContext:
         await self._interrupts.wait()
         if self._chat_controls is not None and await self._chat_controls.consumed(entry):
             return
+        if self._services.crashes.suspects and not await self._may_run_again(entry):
+            return
         if self._ending is not None or not self.journal.chosen(entry, trio.current_time()):
             return
         turn = self._turn = self._open_turn(entry)
         plays, claim = self.journal.controls.plays, ClaimOutcome(ClaimResult.UNKNOWN)
+        seconds = self._services.session.stall_seconds
+        watch = self._services.deadlines.at(
+            trio.current_time() + seconds, partial(self._name_stalled, turn)
+        )
         try:
             with turn.scope:
                 claim = await turn.claim()
@@ -300,6 +309,7 @@ class ExecutionContext:
             raise
         finally:
             self._turn, self.stalled = None, False  # controls do not touch it any more
+            watch.cancel()
             self._close(turn, entry)
         if plays == self.journal.controls.plays and (
             claim.result is ClaimResult.STOPPED or turn.ended_by is EndReason.STOP
@@ -307,6 +317,26 @@ class ExecutionContext:
             self.observe_stop()
         if entry.phase is Phase.DECIDED:
             await self._settler.settle(self.journal, entry)
+
+    async def _may_run_again(self, entry: Entry) -> bool:
+        """Tell whether a message may run although its runs may end the process.
+
+        Such messages run one at a time across all rooms, so that the culprit is found; after
+        `max_crashes` of its runs it is given up.
+        """
+        crashes, session = self._services.crashes, self._services.session
+        times = crashes.count(self.room_id, entry.id)
+        if times >= session.max_crashes:
+            crashes.end(self.room_id, entry.id)
+            verdict, now = self._judgement.crashed(times), trio.current_time()
+            self.journal.decided_before(entry.row, verdict, now, used_up=True)
+            self._services.tracer(GivenUp(self.room_id, entry.id))
+            return False
+        entry.crashes = times
+        if not times or crashes.try_alone(self.room_id, self.ring):
+            return True
+        await self._bell.wait()
+        return False
 
     def _open_turn(self, entry: Entry) -> Turn:
         message = entry.row
@@ -321,8 +351,25 @@ class ExecutionContext:
     def _started(self, turn: Turn, entry: Entry) -> None:
         """The handler is about to be called."""
         self.journal.run_began(entry)
+        self._services.crashes.begin(self.room_id, entry.id)
         if self._services.session.enable_working_state:
             self._indicator.begin()
+
+    def _name_stalled(self, turn: Turn) -> float | None:
+        """Name a turn that was told to end and does not; return when to look again.
+
+        It holds up its own room only.
+        """
+        now, seconds = trio.current_time(), self._services.session.stall_seconds
+        told_at = min(turn.told_at, turn.scope.deadline)
+        if now < told_at + seconds:
+            return min(told_at, now) + seconds
+        self.stalled = True
+        _log.warning(
+            "room %s: the turn of message %s was told to end (%s) %g s ago and still runs",
+            self.room_id, turn.message.id, turn.ended_by or EndReason.TIMEOUT, seconds,
+        )  # fmt: skip
+        return None
 
     def _close(self, turn: Turn, entry: Entry) -> None:
         """Decide, and write it into the journal, before anything else can happen."""
@@ -330,6 +377,8 @@ class ExecutionContext:
         if turn.started:
             self._indicator.end()
             self._services.lifecycle.tally(turn.ended_by)
+            self._services.crashes.end(self.room_id, entry.id)
+        self._services.crashes.done_alone(self.room_id)
         now, journal = trio.current_time(), self.journal
         if entry.phase is Phase.CLAIMING:
             interrupted = turn.ended_by is EndReason.INTERRUPT

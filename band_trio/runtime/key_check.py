@@ -20,7 +20,9 @@ class KeyCheck:
 
     _rest: RestClient
 
-    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> Never:
+    async def serve(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> Never:
         """Ask the platform whenever there is a doubt, one request at a time.
 
         Raises:

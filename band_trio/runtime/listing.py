@@ -151,7 +151,7 @@ class RoomLister:
             except BandError as exc:
                 self._failed(exc)
             else:
-                self._failures = self._failures + 1 if self._due and self._incomplete else 0
+                self._failures = self._failures + 1 if self._incomplete else 0
                 self._told = 0.0
                 return listing
 

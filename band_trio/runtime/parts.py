@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import attrs
+import trio
 
 from band_trio.link.link import BandLink, wanted_topics
 from band_trio.link.rest import RestClient
 from band_trio.link.state import LinkState
-from band_trio.nurseries import GuardedNursery
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.crashes import CrashRecord
 from band_trio.runtime.deadlines import Deadlines
@@ -44,7 +44,7 @@ def make_parts(
     app: Application,
     *,
     rest: RestClient,
-    rooms: GuardedNursery,
+    rooms: trio.Nursery,
     lifecycle: Lifecycle,
     problems: Problems,
     crashes: CrashRecord,

@@ -19,7 +19,7 @@ from band_trio.config import RoomFilter
 from band_trio.hygiene import traceback_text
 from band_trio.leaves import leaf_errors, program_end
 from band_trio.link.topics import TopicTable
-from band_trio.nurseries import GuardedNursery, hide_nursery
+from band_trio.nurseries import hidden_nursery
 from band_trio.protocol.events import Mode, chat_room, room_participants
 from band_trio.runtime.execution import ExecutionContext
 from band_trio.runtime.hooks import contained
@@ -68,7 +68,7 @@ class RoomPresence:
     _problems: Problems
     _topics: TopicTable
     """The wanted ones."""
-    _nursery: GuardedNursery
+    _nursery: trio.Nursery
     """The rooms': children live there and can be ended in order even if `serve` breaks."""
     _filter: RoomFilter | None
     listed: bool = attrs.field(default=False, init=False)
@@ -289,9 +289,7 @@ class RoomPresence:
             self._ended.ring()
             self._bell.ring()
 
-    async def _run_child(
-        self, membership: Membership, generation: int, journal: Journal
-    ) -> bool:
+    async def _run_child(self, membership: Membership, generation: int, journal: Journal) -> bool:
         """Run one child.
 
         True: its membership needs no further child. False: it broke before its clean-up, and is
@@ -299,20 +297,19 @@ class RoomPresence:
         """
         only_cleans_up, cleaned_up = self._is_over(membership, generation), False
         try:
-            with hide_nursery(f"room {membership.room_id}"):
-                async with trio.open_nursery() as nursery:
-                    room = ExecutionContext(
-                        journal, self._services, self._settler, self._judgement, nursery
-                    )
-                    self._install(membership, generation, room)
-                    try:
-                        await room.run()
-                    finally:
-                        cleaned_up = room.cleaned_up
-                    nursery.cancel_scope.cancel(reason="the room has ended")
+            async with hidden_nursery(f"room {membership.room_id}") as nursery:
+                room = ExecutionContext(
+                    journal, self._services, self._settler, self._judgement, nursery
+                )
+                self._install(membership, generation, room)
+                try:
+                    await room.run()
+                finally:
+                    cleaned_up = room.cleaned_up
+                nursery.cancel_scope.cancel(reason="the room has ended")
         except trio.Cancelled:
             raise
-        except BaseException as exc:  # noqa: ASYNC103 - logged and noted
+        except BaseException as exc:  # noqa: ASYNC103, BLE001 - logged and noted
             membership.child = None
             self._note_broken(membership.room_id, exc)
             return cleaned_up or only_cleans_up  # noqa: ASYNC104 - the same

@@ -18,7 +18,7 @@ import trio
 
 from band_trio.errors import BandConnectionError, RoomExecutionStoppedError
 from band_trio.leaves import leaf_errors, program_end
-from band_trio.nurseries import GuardedNursery, as_error, is_own_cancellation
+from band_trio.nurseries import is_cancellation
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.answers import ClaimOutcome, ClaimResult, claim_outcome
 from band_trio.runtime.briefing import Briefing
@@ -56,6 +56,8 @@ class Turn:
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     ended_by: EndReason | None = attrs.field(default=None, init=False)
     """Why it was ended from outside."""
+    told_at: float = attrs.field(default=math.inf, init=False)
+    """When it was first told so, in trio's time; its own deadline tells it as well."""
     claiming: bool = attrs.field(default=True, init=False)
     """Whether the claim has not been answered yet."""
     started: bool = attrs.field(default=False, init=False)
@@ -74,6 +76,7 @@ class Turn:
         message is ours decides what they mean. Leaving and shutting down do not wait for it.
         """
         self.ended_by = later_end(self.ended_by, reason)
+        self.told_at = min(self.told_at, trio.current_time())
         if not (self.claiming and reason in _DECIDING):
             self.scope.cancel(reason=f"turn ended: {reason}")
 
@@ -99,13 +102,13 @@ class Turn:
 
     async def work(self, briefing: Briefing, started: Callable[[], None]) -> None:
         """Prepare the input and run the handler on it; *started* is called right before it."""
-        await briefing.refresh()
-        context = briefing.context(self.ledger)
+        await briefing.refresh(self.message)
+        context = briefing.context(self.ledger, self.attempt)
         services, limit = self._services, self._services.session.max_cycle_seconds
-        if limit is not None and context.is_session_bootstrap:
+        if limit is not None and (context.is_session_bootstrap or self.attempt > 1):
             limit += services.session.history_seconds  # loading it has a bound of its own
         self._limit(limit)
-        process = services.preprocessor.process
+        process = services.app.preprocessor.process
         inp: object = await self._attempt(partial(process, context, self.message, services.me.id))
         if self.error is not None or inp is None:
             self.declined = self.error is None
@@ -143,11 +146,11 @@ class Turn:
             self._limit(services.session.max_cycle_seconds)
         try:
             with work_of(self.room_id):
-                async with GuardedNursery("the turn") as nursery:
+                async with trio.open_nursery() as nursery:
                     self.ledger.open_in(nursery)
                     # A task of its own: what it sets in its context ends with it.
                     nursery.start_soon(
-                        services.adapter.handle, inp, name=f"turn of message {self.message.id}"
+                        services.app.adapter.handle, inp, name=f"turn of message {self.message.id}"
                     )
         except BaseException as exc:  # noqa: ASYNC103, BLE001 - the boundary to the application
             self._keep(exc)
@@ -177,11 +180,10 @@ class Turn:
 
     def _keep(self, exc: BaseException) -> None:
         """Keep what failed the turn; our cancellation and the end of the program pass."""
-        if is_own_cancellation(exc):
+        if is_cancellation(exc):
             raise exc
         if (end := program_end(exc)) is not None:
             raise end
-        exc = as_error(exc)
         leaves = [leaf for leaf in leaf_errors(exc) if not isinstance(leaf, trio.Cancelled)]
         if any(isinstance(leaf, RoomExecutionStoppedError) for leaf in leaves):
             self.ended_by = later_end(self.ended_by, EndReason.STOP)
