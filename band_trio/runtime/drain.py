@@ -113,7 +113,9 @@ class Drain:
             RoomExecutionStoppedError: an answer says that the agent is stopped here.
         """
         while True:
-            while current.rows and not self._aborted:
+            if self._aborted:
+                raise PassAbandoned
+            while current.rows:
                 todo = self._journal.listed(current.rows.popleft(), trio.current_time())
                 if todo is not None:
                     current.found = current.shifted = True

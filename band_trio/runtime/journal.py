@@ -267,6 +267,9 @@ class Journal:
                 entry.mark.orphan = True
             elif not entry.owed:
                 self.entries.forget(entry)
+            elif entry.phase is Phase.HELD:
+                self._move(entry, Move.PUT_ASIDE)
+                entry.until = -math.inf
         self.held = self.watermark = None
 
     # ------------------------------------------------------------------ told: the list

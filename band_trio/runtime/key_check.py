@@ -10,6 +10,7 @@ import trio
 
 from band_trio.errors import BandAuthError, BandError
 from band_trio.link.rest import RestClient
+from band_trio.runtime.lifecycle import Lifecycle
 
 _log: Final = logging.getLogger(__name__)
 
@@ -19,6 +20,7 @@ class KeyCheck:
     """Looks after a 401: it may have been meant."""
 
     _rest: RestClient
+    _lifecycle: Lifecycle
 
     async def serve(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -36,6 +38,6 @@ class KeyCheck:
             except BandError as exc:
                 _log.info("the key could not be checked: %s", exc)
             else:
-                if refused:
+                if refused and not self._lifecycle.closing:  # else somebody has found out before
                     url = self._rest.api.rest_url
                     raise BandAuthError(f"{url} refuses the key now. Was it revoked?")

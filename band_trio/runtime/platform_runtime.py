@@ -215,7 +215,7 @@ class PlatformRuntime:
     ) -> None:
         """Connect, list the rooms, start their children."""
         link, patience_until = parts.link, self._patience_until
-        await rooms.start(self._part, "the check of the key", KeyCheck(rest).serve)
+        await rooms.start(self._part, "the check of the key", KeyCheck(rest, self.lifecycle).serve)
         await rooms.start(self._part, "presence", parts.presence.serve)
         with self.lifecycle.step():
             await sockets.start(self._part, "link", partial(link.serve, patience_until))

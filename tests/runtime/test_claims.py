@@ -117,9 +117,9 @@ async def test_a_refused_message_that_is_gone_is_looked_for_once_and_no_more(
             assert isinstance(agent, Agent)
             posting.claim(here.band.world, world_room, agent, message)
             posting.settle(here.band.world, world_room, agent, message, State.PROCESSED)
-            before = len(sent(here, "next"))
+            before = len(sent(here, "messages"))
             await trio.sleep(1000)
-            assert len(sent(here, "next")) - before == 1
+            assert len(sent(here, "messages")) - before == 1
         assert starts(here) == []
 
 

@@ -14,6 +14,7 @@ import trio.testing
 from band_trio.leaves import leaf_errors
 from band_trio.preprocessing import DefaultPreprocessor
 from band_trio.runtime.execution import ExecutionContext
+from band_trio.runtime.journal import Todo
 from band_trio.trace import Ended, Recorded, Started, TraceEvent
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import LifeStage, life, raises
@@ -203,15 +204,15 @@ async def test_g45_a_room_that_ends_without_a_reason_is_started_again(
 ) -> None:
     steps = 0
 
-    async def step(self: ExecutionContext) -> None:
+    async def step(self: ExecutionContext, todo: Todo) -> None:
         nonlocal steps
         steps += 1
         if steps < 3:
             raise OtherError
-        await real(self)
+        await real(self, todo)
 
-    real = ExecutionContext._step
-    monkeypatch.setattr(ExecutionContext, "_step", step)
+    real = ExecutionContext._do
+    monkeypatch.setattr(ExecutionContext, "_do", step)
     async with life() as here:
         room = await here.room()
         async with here.running() as agent:

@@ -504,8 +504,8 @@ async def test_g29_g33_c35_changes_during_an_outage_are_seen_after_it(
             new = await here.room()
             await here.band.user.remove(lost, here.account)
             asked = await here.say(room, "ask @b")
-            await here.settled(asked)
-            await here.settled(await here.say(new, "hello"))
+            hello = await here.say(new, "hello")
+            await here.settled(asked, hello)
             topics = here.band.session(here.account)
             assert topics is not None
             joined = {topic.split(":")[1] for topic in topics.joined if "room:" in topic}

@@ -100,7 +100,7 @@ async def test_g31_many_requests_for_a_read_cause_one_more_pass(
         room = await here.room()
         async with here.running():
             await trio.sleep(5)
-            here.band.faults.delay(10, route="next", times=1)
+            here.band.faults.delay(10, route="messages", times=1)
             here.band.faults.duplicate(50, event="message_created")
             before = len([e for e in here.seen(Read) if e.room_id == room])
             message = await here.say(room, "many")
@@ -108,7 +108,7 @@ async def test_g31_many_requests_for_a_read_cause_one_more_pass(
             reads = [e.kind for e in here.seen(Read) if e.room_id == room][before:]
 
         assert here.band.state(message, here.account) == "processed"
-        assert reads.count("next") <= 2
+        assert reads.count("messages") <= 2
         assert reads.count("messages") <= 2
         assert started(here) == [message]
 
@@ -124,7 +124,7 @@ async def test_g32_speculative_reads_stay_within_the_rate_and_are_spread(
             here.band.cut(here.account)
             await trio.sleep(60)
 
-        reads = [when for when, e in here.trace if isinstance(e, Read) and e.kind == "next"]
+        reads = [when for when, e in here.trace if isinstance(e, Read) and e.kind == "messages"]
         assert len({e.room_id for _, e in here.trace if isinstance(e, Read)}) >= len(rooms)
         for since in (0.0, mark):
             for begin in range(int(since), int(since) + 50):
@@ -140,7 +140,7 @@ async def test_g25_after_a_reconnect_each_room_reads_its_list(
         async with here.running():
             await trio.sleep(5)
             here.band.faults.suppress(event="message_created", times=None)
-            here.band.faults.refuse(500, route="next", times=3)
+            here.band.faults.refuse(500, route="messages", times=3)
             here.band.cut(here.account)
             cut = trio.current_time()
             messages = [await here.say(room, "missed") for room in sorted(rooms)]

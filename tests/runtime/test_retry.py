@@ -304,12 +304,12 @@ async def test_g01_c01_one_bad_message_does_not_starve_its_room(
             here.band.faults.suppress(event="message_created", times=None)
             here.band.cut(here.account)
             later = [await here.say(room, "m2"), await here.say(room, "m3")]
-            cut, before = trio.current_time(), len(here.band.log.requests("next"))
+            cut, before = trio.current_time(), len(here.band.log.requests("messages"))
             await here.settled(*later)
             await trio.sleep(5)
             assert trio.current_time() - cut < 10
             # One pass after the reconnect, and one after the join of the room's topic.
-            assert len(here.band.log.requests("next")) - before <= 3
+            assert len(here.band.log.requests("messages")) - before <= 3
             quiet = len(here.band.log.requests())
             await trio.sleep(1000)
 
