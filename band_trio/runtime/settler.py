@@ -8,7 +8,9 @@ rooms and sockets come and go meanwhile.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final
 
 import attrs
@@ -23,6 +25,7 @@ from band_trio.errors import (
     BandError,
     RoomExecutionStoppedError,
 )
+from band_trio.hygiene import traceback_text
 from band_trio.link.api import Answer
 from band_trio.link.rest import RestClient
 from band_trio.link.tries import NotSentError
@@ -76,9 +79,8 @@ class Settler:
             mark = entry.mark
             if mark is not None and not mark.kept:
                 mark.kept = True
-                self._nursery.start_soon(
-                    self._persist, journal, entry, mark, name=f"settle {entry.id}"
-                )
+                persist = partial(self._persist, journal, entry, mark)
+                self._nursery.start_soon(self._guarded, persist, name=f"settle {entry.id}")
 
     def nudge(self) -> None:
         """Look at all waits again: some may be over sooner."""
@@ -91,6 +93,16 @@ class Settler:
         self.nudge()
         while self._journals.unsettled() or self._reports:
             await self._done.wait()
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run a task of our own; a defect in it ends the run in order, and is raised there."""
+        try:
+            await work()
+        except trio.Cancelled:
+            raise
+        except BaseException as exc:  # noqa: ASYNC103, BLE001 - the run ends with it
+            _log.error("settling failed\n%s", traceback_text(exc))
+            self._lifecycle.fail(exc)
 
     # ------------------------------------------------------------------ tries
 
@@ -164,7 +176,8 @@ class Settler:
         report = mark.verdict.report
         if report is not None and result is not MarkResult.NOT_FOUND:
             self._reports += 1
-            self._nursery.start_soon(self._post_report, journal.room_id, report)
+            post = partial(self._post_report, journal.room_id, report)
+            self._nursery.start_soon(self._guarded, post)
         self._journals.release(journal)
         self._done.ring()
 

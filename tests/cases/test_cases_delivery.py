@@ -13,6 +13,7 @@ from band_trio import SessionConfig
 from band_trio.protocol.events import agent_rooms
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.execution import ExecutionContext
+from band_trio.runtime.journal import Run, Todo
 from band_trio.runtime.presence import RoomPresence
 from band_trio.trace import Read
 from tests.runtime.harness import Call, Stage, reply, stage
@@ -132,15 +133,15 @@ async def test_c52_g45_a_room_that_breaks_is_started_again_and_loses_nothing(
 ) -> None:
     async with stage() as here:
         room = await here.room()
-        real, broken = ExecutionContext._idle, [True, True]
+        real, broken = ExecutionContext._do, [True, True]
 
-        async def idle(self: ExecutionContext) -> None:
-            if broken:
+        async def do(self: ExecutionContext, todo: Todo) -> None:
+            if broken and isinstance(todo, Run):
                 broken.pop()
                 raise ZeroDivisionError("a bug")
-            await real(self)
+            await real(self, todo)
 
-        monkeypatch.setattr(ExecutionContext, "_idle", idle)
+        monkeypatch.setattr(ExecutionContext, "_do", do)
         async with here.running() as agent:
             await trio.sleep(1)
             await here.settled(await here.say(room, "hello"))
