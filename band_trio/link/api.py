@@ -218,9 +218,7 @@ class Api:
         """Say that a request cannot be written; it is as if the platform had refused it."""
         return ErrorBody(UNSENDABLE, f"{_what(method, path)} cannot be sent: {self._said(exc)}")
 
-    def _late(
-        self, kind: type[BandConnectionError], method: str, path: str
-    ) -> BandConnectionError:
+    def _late(self, kind: type[BandConnectionError], method: str, path: str) -> BandConnectionError:
         return kind(f"{self.rest_url} gave no answer to {_what(method, path)} in time.")
 
     def _answer(self, reply: Reply, method: str, path: str, *, raw: bool) -> Answer:

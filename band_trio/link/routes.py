@@ -11,7 +11,7 @@ import attrs
 
 from band_trio.errors import BandApiError, InvalidToolArgumentsError
 from band_trio.hygiene import without_surrogates_deep
-from band_trio.ids import CURSOR_CHARS, ID, ID_CHARS
+from band_trio.ids import CURSOR_CHARS, ID
 from band_trio.link.api import Answer, Api
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
@@ -22,7 +22,7 @@ _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 UNREADABLE: Final = "unreadable_answer"
 """Our code for a success without the data that was asked for."""
-_PLAIN: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{ID_CHARS}}}")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 """Ids that are written as they are; the platform's own are."""
 _STOPPED: Final = re.compile(r"execution\b.*\bstopped", re.IGNORECASE | re.DOTALL)
 
@@ -64,10 +64,10 @@ def segment(name: str) -> str:
     Raises:
         InvalidToolArgumentsError: it cannot be an id.
     """
-    if isinstance(name, str) and _PLAIN.fullmatch(name):
-        return name
     if not ID.accepts(name):
         raise InvalidToolArgumentsError(f"An id consists of {ID}. Nothing was requested.")
+    if _PLAIN.fullmatch(name):
+        return name
     return quote(name, safe="") if name not in (".", "..") else name.replace(".", "%2E")
 
 

@@ -21,6 +21,7 @@ import trio
 
 from band_trio.link.dialler import DialError
 from band_trio.link.exchange import CutOff, Reply, Unreached, head_flaw, too_long
+from band_trio.link.tcp import TcpStream
 
 HEAD_BYTES: Final = 64 * 2**10
 """Longest head of an answer, interim answers included."""
@@ -111,7 +112,7 @@ class _Connection:
             self._tls.append(stream)
             stream = stream.transport_stream
         self._poll = None  # there is no socket in some tests
-        if isinstance(stream, trio.SocketStream):
+        if isinstance(stream, TcpStream):
             self._poll = select.poll()
             self._poll.register(stream.socket.fileno(), select.POLLIN)
         self._parser = httptools.HttpResponseParser(self)

@@ -353,7 +353,7 @@ async def test_g03_who_asks_for_much_delays_neither_the_runtime_nor_the_rooms(
     autojump_clock: trio.testing.MockClock, many: str | None
 ) -> None:
     """Reads of the runtime, or the code of one room, against one request of each of the others."""
-    async with api_over(10.0) as (api, transport):
+    async with api_over(10.0) as (api, _):
 
         async def ask(room: str | None) -> None:
             with work_of(room) if room else nullcontext():
