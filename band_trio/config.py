@@ -216,12 +216,13 @@ class AgentConfig:
     join_parallel: int = count(16)
     """Topics that are being joined at once."""
     rest_bulk: int = count(24)
-    """Requests at once for reads, tools and posts."""
+    """Requests at once for reads, tools and posts: one half for what handlers and tools ask for, a
+    third of it for one room at most; the other for what the runtime reads and reports by itself."""
     rest_priority: int = count(8)
     """Requests at once reserved for claims and marks."""
     rest_pool: int = count(40)
-    """What both lanes together must stay below. Nothing else follows from it: each request of a
-    lane has a connection of its own."""
+    """What these together must stay below. Nothing else follows from it: each request has a
+    connection of its own."""
     rest_try_seconds: float = seconds(15)
     """Longest single request, its wait for a free token included."""
     rest_call_seconds: float = seconds(60)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
-from types import TracebackType
 from typing import Final
 
 import trio
@@ -32,71 +31,74 @@ def room_in(context: Context) -> str | None:
     return context.get(_room)
 
 
-class FairLimiter:
-    """Tokens of which the code of one room holds a third at most.
+def is_work_of_a_room() -> bool:
+    """Tell whether application code is asking."""
+    return _room.get() is not None
 
-    The code of all rooms together leaves *kept* tokens to the runtime. Works with `async with`,
-    and as the limiter of `trio.to_thread.run_sync`.
+
+class Limiter:
+    """So many tokens, first come, first served; taking a free one is no checkpoint.
+
+    Works as the limiter of `trio.to_thread.run_sync`, which waits in any case.
     """
 
-    def __init__(self, tokens: int, *, kept: int = 0) -> None:
-        self._share = max(1, tokens // 3)
+    def __init__(self, tokens: int) -> None:
         self._tokens = trio.CapacityLimiter(tokens)
-        # In front of the tokens, so that neither side fills their queue and starves the other.
-        self._for_rooms = trio.CapacityLimiter(max(1, tokens - kept))
-        self._for_runtime = trio.CapacityLimiter(tokens)
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        """Take a token for *borrower*."""
+        try:
+            self._tokens.acquire_on_behalf_of_nowait(borrower)
+        except trio.WouldBlock:
+            await self._tokens.acquire_on_behalf_of(borrower)
+
+    def release_on_behalf_of(self, borrower: object) -> None:
+        """Give back the token of *borrower*."""
+        self._tokens.release_on_behalf_of(borrower)
+
+    @property
+    def taken(self) -> float:
+        """How many tokens are taken."""
+        return self._tokens.borrowed_tokens
+
+
+class FairLimiter(Limiter):
+    """One of which the code of one room holds a third at most."""
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__(tokens)
+        self._share = max(1, tokens // 3)
         # Of the rooms that hold a token just now, or wait for one.
-        self._rooms: dict[str, trio.CapacityLimiter] = {}
-        self._held: dict[object, str | None] = {}
+        self._rooms: dict[str, Limiter] = {}
+        self._held: dict[object, str] = {}
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
         """Take a token for *borrower*, as soon as there is one that its room may have."""
         room_id = _room.get()
-        taken: list[trio.CapacityLimiter] = []
-        waited = False
+        if room_id is None:
+            await super().acquire_on_behalf_of(borrower)
+            return
+        mine = self._rooms.get(room_id)
+        if mine is None:
+            mine = self._rooms[room_id] = Limiter(self._share)
+        # First, so that one room does not fill the queue of all.
+        await mine.acquire_on_behalf_of(borrower)
         try:
-            for limit in self._limits(room_id):
-                try:
-                    limit.acquire_on_behalf_of_nowait(borrower)
-                except trio.WouldBlock:
-                    await limit.acquire_on_behalf_of(borrower)
-                    waited = True
-                taken.append(limit)
-            if not waited:
-                await trio.lowlevel.checkpoint()
+            await super().acquire_on_behalf_of(borrower)
         except BaseException:
-            self._give_back(room_id, taken, borrower)
+            self._give_back(room_id, borrower)
             raise
         self._held[borrower] = room_id
 
     def release_on_behalf_of(self, borrower: object) -> None:
         """Give back the token of *borrower*."""
-        room_id = self._held.pop(borrower)
-        self._give_back(room_id, self._limits(room_id), borrower)
+        self._tokens.release_on_behalf_of(borrower)
+        room_id = self._held.pop(borrower, None)
+        if room_id is not None:
+            self._give_back(room_id, borrower)
 
-    def _limits(self, room_id: str | None) -> list[trio.CapacityLimiter]:
-        if room_id is None:
-            return [self._for_runtime, self._tokens]
-        mine = self._rooms.get(room_id)
-        if mine is None:
-            mine = self._rooms[room_id] = trio.CapacityLimiter(self._share)
-        return [mine, self._for_rooms, self._tokens]
-
-    def _give_back(
-        self, room_id: str | None, limits: list[trio.CapacityLimiter], borrower: object
-    ) -> None:
-        for limit in reversed(limits):
-            limit.release_on_behalf_of(borrower)
-        if room_id in self._rooms and not self._rooms[room_id].borrowed_tokens:
-            del self._rooms[room_id]  # nobody waits either: a token goes to a waiter at once
-
-    async def __aenter__(self) -> None:
-        await self.acquire_on_behalf_of(trio.lowlevel.current_task())
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.release_on_behalf_of(trio.lowlevel.current_task())
+    def _give_back(self, room_id: str, borrower: object) -> None:
+        mine = self._rooms[room_id]
+        mine.release_on_behalf_of(borrower)
+        if not mine.taken:  # nobody waits either: a token goes to a waiter at once
+            del self._rooms[room_id]

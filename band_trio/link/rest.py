@@ -134,10 +134,11 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
     async def list_messages(
         self, room_id: str, cursor: str | None = None, limit: int = PAGE
     ) -> Page[ChatMessage]:
-        """Return one page of what is not processed yet, oldest first. One try, as `get_next`."""
+        """Return one page of what is not processed yet, oldest first, and when that was
+        (`served_at`). One try, as `get_next`."""
         params = query(sort_order="asc", limit=limit, cursor=cursor)
         answer = await self._read_once(f"{room_path(room_id)}/messages", params)
-        return read_page(answer, ChatMessage)
+        return attrs.evolve(read_page(answer, ChatMessage), served_at=answer.date)
 
     async def get_context(
         self, room_id: str, cursor: str | None = None, limit: int = PAGE

@@ -22,6 +22,8 @@ _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 UNREADABLE: Final = "unreadable_answer"
 """Our code for a success without the data that was asked for."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
+"""Ids that are written as they are; the platform's own are."""
 _STOPPED: Final = re.compile(r"execution\b.*\bstopped", re.IGNORECASE | re.DOTALL)
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
@@ -64,6 +66,8 @@ def segment(name: str) -> str:
     """
     if not ID.accepts(name):
         raise InvalidToolArgumentsError(f"An id consists of {ID}. Nothing was requested.")
+    if _PLAIN.fullmatch(name):
+        return name
     return quote(name, safe="") if name not in (".", "..") else name.replace(".", "%2E")
 
 

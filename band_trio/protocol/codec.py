@@ -31,7 +31,10 @@ def loads(data: bytes | bytearray | str) -> Any:
     Raises:
         RemoteProtocolError: *data* is not JSON.
     """
-    nested, most = _count(data, "[{"), _count(data, "[{,")
+    nested = most = 0
+    if len(data) > MAX_DEPTH:  # else there is no room for much of either
+        nested = _count(data, "[{")
+        most = nested + _count(data, ",")
     if most > MAX_VALUES:
         raise RemoteProtocolError("not JSON that is read: too many values")
     try:

@@ -267,8 +267,9 @@ class Page(Generic[T]):
     """Items that could not be read: what is not on the page may be one of them."""
     cut: bool = False
     """Whether there is more, behind a cursor that is missing or cannot be read."""
-    served_at: datetime | None = None
-    """The platform's clock when the page was made, as far as it said so."""
+    served_at: datetime | None = attrs.field(default=None, kw_only=True)
+    """When the platform made the page, by its own clock, in whole seconds; None where it did not
+    say, or was not asked."""
 
     @classmethod
     def read(cls, body: Any, kind: type[T]) -> Page[T]:
