@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from types import TracebackType
 from typing import Final
 
@@ -25,6 +25,11 @@ def work_of(room_id: str) -> Generator[None]:
         yield
     finally:
         _room.reset(token)
+
+
+def room_in(context: Context) -> str | None:
+    """Return the room whose code runs in a context; None if it is nobody's."""
+    return context.get(_room)
 
 
 class FairLimiter:

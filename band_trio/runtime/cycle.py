@@ -12,7 +12,6 @@ import trio
 
 from band_trio.errors import BandConnectionError
 from band_trio.runtime.activity import WorkingIndicator
-from band_trio.runtime.blocking import timed
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.claim import ClaimOutcome, ClaimResult, claim_outcome
 from band_trio.runtime.hooks import contained
@@ -24,7 +23,6 @@ from band_trio.runtime.reports import failure_report, log_failed_turn
 from band_trio.runtime.room_context import TurnContext
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.turn import ActiveTurn, later_end
-from band_trio.runtime.watch import watched
 from band_trio.shares import work_of
 from band_trio.trace import Claimed, Ended, Recorded, Started
 from band_trio.types import AgentInput
@@ -133,12 +131,24 @@ class Cycle:
     # ------------------------------------------------------------------ work
 
     async def _work(self, turn: ActiveTurn) -> None:
-        session = self._services.session
-        stalls = partial(self._stalls, turn)
-        show = partial(self._indicator.show, self._nursery)
-        beside = show if session.enable_working_state else trio.sleep_forever
-        async with watched("the turn", session.stall_seconds, stalls, beside):
+        stall_seconds = self._services.session.stall_seconds
+        watch = self._services.deadlines.at(
+            trio.current_time() + stall_seconds, partial(self._look_at, turn)
+        )
+        try:
             await self._handle(turn)
+        finally:
+            watch.cancel()
+            self._indicator.end()
+
+    def _look_at(self, turn: ActiveTurn) -> float | None:
+        """Name a turn that was told to end some time ago; return when to look again."""
+        now, seconds = trio.current_time(), self._services.session.stall_seconds
+        told = min(turn.told_at, turn.scope.deadline)
+        if now >= told + seconds:
+            self._stalls(turn)
+            return None
+        return min(told, now) + seconds
 
     async def _handle(self, turn: ActiveTurn) -> None:
         services, message = self._services, turn.message
@@ -186,18 +196,10 @@ class Cycle:
         turn.started = True
         if not turn.ledger.detached:
             turn.limit(services.session.max_cycle_seconds)
+        if services.session.enable_working_state:
+            self._indicator.begin(self._nursery)
         with work_of(self._room_id):
-            await timed(
-                services.adapter.handle(inp),
-                services.session.stall_seconds,
-                partial(self._tell_blocked, turn.message.id),
-            )
-
-    def _tell_blocked(self, message_id: str, seconds: float) -> None:
-        _log.warning(
-            "room %s: the handler of message %s blocked the thread for %.1f s; nothing else ran",
-            self._room_id, message_id, seconds,
-        )  # fmt: skip
+            await services.adapter.handle(inp)
 
     # ------------------------------------------------------------------ record
 

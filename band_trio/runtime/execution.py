@@ -89,8 +89,9 @@ class ExecutionContext:
             self._run, self._is_free, self.observe_stop,
         )  # fmt: skip
         self._indicator = WorkingIndicator(
-            room_id, services.rest, session, tracer, self._control, self.observe_stop
-        )
+            room_id, services.rest, session, tracer, self._control, self.observe_stop,
+            services.deadlines,
+        )  # fmt: skip
         self._polls = IdlePolls(session.idle_resync_seconds, session.idle_resync_max_seconds)
         self._interrupts = InterruptHooks(room_id, services)
         self._chat_controls = ChatControls(

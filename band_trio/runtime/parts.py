@@ -11,6 +11,7 @@ from band_trio.link.rest import RestClient
 from band_trio.nurseries import GuardedNursery
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
+from band_trio.runtime.deadlines import Deadlines
 from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.judgement import Judgement
@@ -42,6 +43,7 @@ def make_parts(
     port: AdapterPort,
     lifecycle: Lifecycle,
     hooks: Hooks,
+    deadlines: Deadlines,
     problems: Problems,
     tracer: Tracer,
     check_key: Callable[[], None],
@@ -69,6 +71,7 @@ def make_parts(
         lifecycle=lifecycle,
         bucket=ResyncBucket(config.resync_rate, config.resync_burst),
         hooks=hooks,
+        deadlines=deadlines,
         judgement=Judgement(
             session.error_text_chars, (settings.credentials.api_key,), session.max_cycle_seconds
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, closing, nullcontext
 from functools import partial
 from typing import Final
 
@@ -26,6 +26,7 @@ from band_trio.nurseries import GuardedNursery, as_error, hide_nursery, is_own_c
 from band_trio.protocol.events import agent_rooms
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
+from band_trio.runtime.deadlines import Deadlines
 from band_trio.runtime.health import Health, health_of
 from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.instance_lock import instance_lock
@@ -35,6 +36,7 @@ from band_trio.runtime.presence import RoomPresence
 from band_trio.runtime.problems import Problems
 from band_trio.runtime.settings import RunSettings
 from band_trio.runtime.start import identify, tell_started, with_patience
+from band_trio.runtime.watchdog import Watchdog
 from band_trio.trace import ShutDown, Tracer
 from band_trio.types import PlatformConnection
 
@@ -56,6 +58,7 @@ class PlatformRuntime:
     _tracer: Tracer = attrs.field(init=False)
     _port: AdapterPort = attrs.field(init=False)
     _problems: Problems = attrs.field(factory=Problems, init=False)
+    _deadlines: Deadlines = attrs.field(factory=Deadlines, init=False)
     _hooks: Hooks = attrs.field(init=False)
     _patience_until: float = attrs.field(default=0.0, init=False)
     _checking_key: bool = attrs.field(default=False, init=False)
@@ -63,7 +66,7 @@ class PlatformRuntime:
     def __attrs_post_init__(self) -> None:
         self.lifecycle = Lifecycle(self.settings.config.stop_overhead_seconds)
         self._tracer = Tracer(self.settings.config.observer)
-        self._hooks = Hooks(self._problems)
+        self._hooks = Hooks(self._problems, self._deadlines)
         self._port = AdapterPort(self.settings.adapter)
 
     @property
@@ -86,7 +89,9 @@ class PlatformRuntime:
         with hide_nursery("Agent.run"):
             async with trio.open_nursery() as watch:
                 watch.start_soon(self._watch_for_cancellation)
-                with self.lifecycle.whole:
+                watch.start_soon(self._deadlines.serve)
+                watchdog = Watchdog(self.settings.session.stall_seconds, self._problems.note)
+                with watchdog, closing(self._deadlines), self.lifecycle.whole:
                     await self._run(ready)
                 # Made before the nursery ends: leaving it raises the cancellation.
                 report = self.report = self._report()
@@ -200,6 +205,7 @@ class PlatformRuntime:
             port=self._port,
             lifecycle=self.lifecycle,
             hooks=self._hooks,
+            deadlines=self._deadlines,
             problems=self._problems,
             tracer=self._tracer,
             check_key=partial(self._check_key, rest, rooms),

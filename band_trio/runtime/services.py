@@ -10,6 +10,7 @@ from band_trio.config import SessionConfig
 from band_trio.link.rest import RestClient
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
+from band_trio.runtime.deadlines import Deadlines
 from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.judgement import Judgement
 from band_trio.runtime.lifecycle import Lifecycle
@@ -42,6 +43,7 @@ class RoomServices:
     lifecycle: Lifecycle
     bucket: ResyncBucket
     hooks: Hooks
+    deadlines: Deadlines
     judgement: Judgement
     problems: Problems
     tracer: Tracer

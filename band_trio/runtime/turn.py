@@ -44,6 +44,8 @@ class ActiveTurn:
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     ended_by: EndReason | None = None
     """Why it was ended from outside."""
+    told_at: float = math.inf
+    """When it was first told so, in trio's time; its own deadline tells it as well."""
     claiming: bool = True
     """Whether the claim has not been answered yet."""
     started: bool = False
@@ -62,6 +64,7 @@ class ActiveTurn:
         message is ours decides what they mean. Leaving and shutting down do not wait for it.
         """
         self.ended_by = later_end(self.ended_by, reason)
+        self.told_at = min(self.told_at, trio.current_time())
         if not (self.claiming and reason in _DECIDING):
             self.scope.cancel(reason=f"turn ended: {reason}")
 
