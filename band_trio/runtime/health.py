@@ -43,7 +43,7 @@ class Health:
     oldest_unconfirmed: float = 0.0
     """Seconds since the oldest of them was recorded."""
     problems: tuple[str, ...] = ()
-    """Hooks that failed or overran."""
+    """Hooks that failed or overran, and code that blocked the thread."""
 
 
 def health_of(parts: Parts | None, problems: Problems) -> Health:
