@@ -19,7 +19,7 @@ What runs inside what; each level ends before the one around it does:
        └─ link               the supervisor of the socket
           └─ adapter         its `serve`; its clean-up comes after the last room
              └─ rooms
-                ├─ outbox    a task for each record that the platform has not confirmed
+                ├─ settling  a task for each verdict that the first try did not bring through
                 ├─ presence  starts what is missing; reads the listing
                 └─ room      one for each membership: the loop, its reports and hooks
                    └─ turn   a cancel scope and a nursery for the handler
