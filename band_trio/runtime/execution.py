@@ -28,12 +28,13 @@ from band_trio.runtime.drain import Drain, PassAbandoned
 from band_trio.runtime.entries import Entry, Phase
 from band_trio.runtime.hooks import contained
 from band_trio.runtime.interrupts import InterruptHooks
-from band_trio.runtime.journal import Journal, Probe, Read, Run, Settle, Todo, Wait
+from band_trio.runtime.journal import Journal
 from band_trio.runtime.judgement import Judgement, did_its_work
 from band_trio.runtime.lifecycle import HOOKS, MARKS, EndReason
 from band_trio.runtime.reads import Dirty
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.settler import Settler
+from band_trio.runtime.todo import Probe, Read, Run, Settle, Todo, Wait
 from band_trio.runtime.turn import Turn
 from band_trio.runtime.turn_listener import RoomTurnListener
 from band_trio.runtime.verdict import Fate

@@ -31,11 +31,11 @@ from band_trio.link.rest import RestClient
 from band_trio.link.tries import NotSentError
 from band_trio.logs import RepeatedLog
 from band_trio.runtime.answers import ClaimResult, MarkResult, claim_outcome, mark_result
-from band_trio.runtime.entries import Entry, Mark, Phase
+from band_trio.runtime.entries import Entry, Phase
 from band_trio.runtime.journal import Journal
 from band_trio.runtime.journals import Journals
 from band_trio.runtime.lifecycle import MARKS, Lifecycle
-from band_trio.runtime.verdict import Fate, Report
+from band_trio.runtime.verdict import Fate, Mark, Report
 from band_trio.trace import Claimed, Marked, Posted, Recorded, Tracer
 
 _log: Final = logging.getLogger(__name__)
