@@ -338,7 +338,8 @@ class ExecutionContext:
 
     def _open_turn(self, message: ChatMessage) -> ActiveTurn:
         hub = is_contact_hub_turn(sender_type=message.sender_type, sender_id=message.sender_id)
-        ledger = Ledger(judged=self._services.adapter.judges and not hub)
+        judged = self._services.adapter.judges and not hub
+        ledger = Ledger(judged=judged, since=message.inserted_at)
         turn = ActiveTurn(message, ledger, spent=self._backlog.spent(message))
         ledger.listener = RoomTurnListener(
             self.room_id, turn.scope, self.briefing.roster, self._services.tracer, self.observe_stop

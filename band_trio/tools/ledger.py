@@ -7,6 +7,7 @@ only; nothing that a handler says or returns counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Protocol
 
 import attrs
@@ -45,6 +46,8 @@ class Ledger:
     judged: bool = True
     """False: returning is success, whatever was recorded."""
     listener: TurnListener | None = None
+    since: datetime | None = None
+    """When the message of the turn was written, by the platform's clock, if it says so."""
     effects: set[TurnEffect] = attrs.field(factory=set, init=False)
     _settled: bool = attrs.field(default=False, init=False)
     _reported: bool = attrs.field(default=False, init=False)
