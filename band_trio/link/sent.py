@@ -69,6 +69,10 @@ class SentPosts:
         room = self._rooms.get(room_id)
         return room.last_post if room is not None else None
 
+    def forget(self, room_id: str) -> None:
+        """Forget a room that was left."""
+        self._rooms.pop(room_id, None)
+
     def _room(self, room_id: str) -> _Room:
         room = self._rooms.pop(room_id, None)
         if room is None:

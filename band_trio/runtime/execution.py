@@ -393,4 +393,5 @@ class ExecutionContext:
             # All rooms end at once with the run, which names those that do not end.
             cleans_up=True, watch=self._ending is EndReason.LEFT,
         )  # fmt: skip
+        services.rest.sent.forget(self.room_id)
         services.tracer(CleanedUp(self.room_id))
