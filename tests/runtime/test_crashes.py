@@ -118,7 +118,7 @@ async def test_g82_a_suspect_that_waits_holds_no_claim_and_hears_a_stop(
             running = here.adapter.running[0].msg.id
             waiting = two if running == one else one
             await trio.sleep(1)
-            assert here.band.state(waiting, here.account) == "delivered"
+            assert here.band.state(waiting, here.account) in ("none", "delivered")
             await here.band.user.stop(second if waiting == two else first)
             await here.settled(running)
             await trio.sleep(5)
