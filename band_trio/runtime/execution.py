@@ -341,7 +341,8 @@ class ExecutionContext:
     def _open_turn(self, entry: Entry) -> Turn:
         message = entry.row
         hub = is_contact_hub_turn(sender_type=message.sender_type, sender_id=message.sender_id)
-        ledger = Ledger(judged=self._services.app.adapter.judges and not hub)
+        judged = self._services.app.adapter.judges and not hub
+        ledger = Ledger(judged=judged, since=message.inserted_at)
         turn = Turn(message, entry.attempt, self.room_id, ledger, self._services)
         ledger.listener = RoomTurnListener(
             self.room_id, turn.scope, self.briefing.roster, self._services.tracer, self.observe_stop
@@ -412,4 +413,5 @@ class ExecutionContext:
             # All rooms end at once with the run, which names those that do not end.
             cleans_up=True, watch=self._ending is EndReason.LEFT,
         )  # fmt: skip
+        services.rest.sent.forget(self.room_id)
         services.tracer(CleanedUp(self.room_id))

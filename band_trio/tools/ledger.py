@@ -7,6 +7,7 @@ only; nothing that a handler says or returns counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Protocol
 
 import attrs
@@ -47,6 +48,8 @@ class Ledger:
     listener: TurnListener | None = None
     attempt: int = 1
     """Which run of its message this is; from 2 on an earlier one may have done something."""
+    since: datetime | None = None
+    """When the message of the turn was written, by the platform's clock, if it says so."""
     effects: set[TurnEffect] = attrs.field(factory=set, init=False)
     _settled: bool = attrs.field(default=False, init=False)
     _reported: bool = attrs.field(default=False, init=False)
