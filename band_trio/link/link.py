@@ -72,7 +72,7 @@ class BandLink:
 
         `started()` is called once a connection is up and its control topic is joined. Until then
         failures are transient up to *patience_until* (trio time); afterwards there is no limit.
-        Cancelling sends one close frame, `close_seconds` at most.
+        Cancelling sends one close frame, a second at most.
 
         Raises:
             BandAuthError: the key was refused.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from band_trio.errors import InputNotAccepted
@@ -11,12 +13,14 @@ from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.record import NOT_ACCEPTED, Fate, Record
 from band_trio.runtime.turn import ActiveTurn
 
+ERROR_CHARS: Final = 1000
+"""Characters of an error text that is sent to the platform: its head and its tail."""
+
 
 @attrs.frozen
 class Judgement:
     """Texts and limits that a record is written with."""
 
-    error_chars: int
     secrets: tuple[str, ...] = attrs.field(repr=False)
     max_cycle_seconds: float | None
 
@@ -37,7 +41,7 @@ class Judgement:
         if turn.error is not None:
             if all(isinstance(leaf, InputNotAccepted) for leaf in leaf_errors(turn.error)):
                 return decide(Fate.RELEASED, reason=NOT_ACCEPTED)
-            text = error_text(turn.error, self.error_chars, self.secrets)
+            text = error_text(turn.error, ERROR_CHARS, self.secrets)
             plain = class_name(leaf_errors(turn.error)[0])
             return decide(Fate.FAILED, error=text, plain=plain)
         if turn.declined or not turn.ledger.judged or turn.ledger.complete:

@@ -67,11 +67,9 @@ def make_parts(
         callbacks=settings.callbacks,
         outbox=outbox,
         lifecycle=lifecycle,
-        bucket=ResyncBucket(config.resync_rate, config.resync_burst),
+        bucket=ResyncBucket.of_rate(config.resync_rate),
         hooks=hooks,
-        judgement=Judgement(
-            session.error_text_chars, (settings.credentials.api_key,), session.max_cycle_seconds
-        ),
+        judgement=Judgement((settings.credentials.api_key,), session.max_cycle_seconds),
         problems=problems,
         tracer=tracer,
         current_epoch=lambda: link.epoch,

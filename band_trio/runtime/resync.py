@@ -6,9 +6,13 @@ Many rooms stretch the interval, not the load.
 from __future__ import annotations
 
 import random
+from typing import Final
 
 import attrs
 import trio
+
+BURST_SECONDS: Final = 2.0
+"""What a quiet time saves up: the reads of so many seconds may then happen at once."""
 
 
 @attrs.define(eq=False)
@@ -21,6 +25,11 @@ class ResyncBucket:
     """Reads that may happen at once."""
     _next: float = attrs.field(default=-1e18, init=False)
     """When the next token would be due if the bucket had no depth."""
+
+    @classmethod
+    def of_rate(cls, rate: float) -> ResyncBucket:
+        """Return the bucket for the reads of a whole agent."""
+        return cls(rate, max(1, round(rate * BURST_SECONDS)))
 
     def reserve(self) -> float:
         """Take one token and return the time (trio's) from which the read may happen."""
