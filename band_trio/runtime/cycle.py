@@ -209,18 +209,15 @@ class Cycle:
         entry = outbox.put(record) if record.fate is not Fate.RELEASED else None
         try:
             self._tell(turn, record)
-        except BaseException:  # the program ends, or the log of the application fails
+        except BaseException:  # the program ends
             if entry is not None:
                 outbox.keep(entry)
             raise
         return record, entry
 
     def _judge(self, turn: ActiveTurn) -> Record:
-        """Judge a turn, whatever its error does on being looked at."""
-        services, message_id = self._services, turn.message.id
-        unclear = Record(self._room_id, message_id, Fate.FAILED, error="the turn failed")
-        judge = partial(services.judgement.record, turn, self._room_id)
-        record = contained(f"judging the turn of message {message_id}", judge, unclear)
+        services = self._services
+        record = services.judgement.record(turn, self._room_id)
         if record.fate is Fate.FAILED:
             last = turn.spent + 1 >= services.session.max_message_retries
             report = services.session.report_turn_failures_to_room and not turn.ledger.reported

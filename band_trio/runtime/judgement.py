@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from band_trio.errors import InputNotAccepted
-from band_trio.hygiene import class_name, error_text
+from band_trio.hygiene import error_text
 from band_trio.leaves import leaf_errors
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.record import NOT_ACCEPTED, Fate, Record
@@ -42,7 +42,7 @@ class Judgement:
             if all(isinstance(leaf, InputNotAccepted) for leaf in leaf_errors(turn.error)):
                 return decide(Fate.RELEASED, reason=NOT_ACCEPTED)
             text = error_text(turn.error, ERROR_CHARS, self.secrets)
-            plain = class_name(leaf_errors(turn.error)[0])
+            plain = type(leaf_errors(turn.error)[0]).__name__
             return decide(Fate.FAILED, error=text, plain=plain)
         if turn.declined or not turn.ledger.judged or turn.ledger.complete:
             return decide(Fate.PROCESSED)
