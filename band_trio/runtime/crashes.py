@@ -25,7 +25,7 @@ from typing import Final
 
 import attrs
 
-from band_trio.runtime.instance_lock import CAUTIOUSLY, file_stem
+from band_trio.runtime.instance_lock import file_stem
 
 if sys.platform != "win32":
     import fcntl
@@ -39,6 +39,8 @@ _SLOT: Final = struct.Struct("<16sQIB3x")
 """Key, rising number of the write, count, state. Slots stay inside pages: 32 bytes each."""
 _HEADER: Final = _MAGIC.ljust(_SLOT.size, b"\0")
 _SIZE: Final = _SLOT.size * (SLOTS + 1)
+# Through no link: the directory may be everybody's, and what is in the way is emptied.
+_CAUTIOUSLY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _FREE: Final = 0
 _WAITING: Final = 1
 """Has a count and is not being run."""
@@ -220,7 +222,7 @@ def _open(path: Path) -> int | None:
     file = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | CAUTIOUSLY, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | _CAUTIOUSLY, 0o600)
         _make_ours(file, path)
     except OSError as exc:
         _log.warning("the state file %s cannot be used: %s. %s", path, _why(exc), _REMEDY)

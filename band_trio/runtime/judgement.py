@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from band_trio.errors import InputNotAccepted
-from band_trio.hygiene import class_name, error_text, traceback_text
+from band_trio.hygiene import error_text, traceback_text
 from band_trio.leaves import leaf_errors
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.turn import Turn
@@ -24,12 +24,14 @@ from band_trio.tools.failures import (
 
 _log: Final = logging.getLogger(__name__)
 
+ERROR_CHARS: Final = 1000
+"""Characters of an error text that is sent to the platform: its head and its tail."""
+
 
 @attrs.frozen
 class Judgement:
     """Texts and limits that a verdict is written with."""
 
-    error_chars: int
     secrets: tuple[str, ...] = attrs.field(repr=False)
     max_cycle_seconds: float | None
     reports: bool
@@ -50,8 +52,8 @@ class Judgement:
             leaves = leaf_errors(turn.error)
             if all(isinstance(leaf, InputNotAccepted) for leaf in leaves):
                 return Verdict(Fate.RELEASED, reason=NOT_ACCEPTED)
-            text = error_text(turn.error, self.error_chars, self.secrets)
-            return self._failed(turn, text, TURN_FAILURE, class_name(leaves[0]), last=last)
+            text = error_text(turn.error, ERROR_CHARS, self.secrets)
+            return self._failed(turn, text, TURN_FAILURE, type(leaves[0]).__name__, last=last)
         if turn.declined or not turn.ledger.judged or turn.ledger.complete:
             return DONE
         return self._failed(turn, "turn ended without a reply", MISSING_REPLY_FAILURE, last=last)

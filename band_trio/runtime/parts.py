@@ -69,9 +69,8 @@ def make_parts(
     )
     secrets = (settings.credentials.api_key,)
     judgement = Judgement(
-        session.error_text_chars, secrets, session.max_cycle_seconds,
-        session.report_turn_failures_to_room,
-    )  # fmt: skip
+        secrets, session.max_cycle_seconds, session.report_turn_failures_to_room
+    )
     state = LinkState(partial(lifecycle.until, 1.0))
     topics = wanted_topics(me.id, config, state)
     presence = RoomPresence(

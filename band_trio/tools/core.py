@@ -22,7 +22,6 @@ from band_trio.errors import (
     OutcomeUnknownError,
     RoomExecutionStoppedError,
 )
-from band_trio.hygiene import traceback_text
 from band_trio.link.routes import UNREADABLE, says_stopped
 from band_trio.protocol.rest import Page, Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
@@ -277,19 +276,12 @@ class ToolCore(AnswersNames):
         merged = _merged(known, entry)
         self._roster_reads.forget(self.room_id)  # one under way may not show it
         self._roster = [*others, merged]
-        self._tell_roster(lambda listener: listener.participant_seen(dict(merged)))
+        self.turn.tell(lambda listener: listener.participant_seen(dict(merged)))
 
     def _note_absent(self, participant_id: str) -> None:
         self._roster_reads.forget(self.room_id)
         self._roster = [p for p in self._roster if p.get("id") != participant_id]
-        self._tell_roster(lambda listener: listener.participant_gone(participant_id))
-
-    def _tell_roster(self, notify: Callable[[TurnListener], None]) -> None:
-        try:
-            self.turn.tell(notify)
-        except Exception as exc:  # noqa: BLE001 - somebody was added or removed: the call did not fail
-            why = traceback_text(exc)
-            _log.error("room %s: the local roster could not be updated\n%s", self.room_id, why)
+        self.turn.tell(lambda listener: listener.participant_gone(participant_id))
 
 
 def _tell_seen(person: dict[str, Any], listener: TurnListener) -> None:

@@ -574,7 +574,7 @@ async def test_c47_a_storm_of_cancellations_leaves_the_pool_whole(
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, answer, 0)
         port = listeners[0].socket.getsockname()[1]
-        config = AgentConfig(rest_bulk=6, rest_priority=3, rest_pool=10)
+        config = AgentConfig(rest_bulk=6, rest_priority=3)
         endpoints = Endpoints(f"http://127.0.0.1:{port}", "ws://127.0.0.1:9/x")
         with trio.fail_after(20):
             async with open_api(endpoints, Credentials("a1", KEY), config) as api:
