@@ -26,9 +26,10 @@ from benchmarks.harness import (
     bare_connections,
     bare_loop,
     bare_pool,
-    best,
     measure,
+    middle,
     open_server,
+    ratio,
     reply_body,
     running,
     table,
@@ -41,7 +42,7 @@ class Size:
 
     messages: int = 1000
     rooms: int = 20
-    rounds: int = 5
+    rounds: int = 7
     replies: bool = False
 
     def adapter(self) -> Settle | Reply:
@@ -111,18 +112,16 @@ async def compare(size: Size) -> dict[str, list[Sample]]:
 def show(size: Size, found: dict[str, list[Sample]]) -> None:
     """Print figures and ratios."""
     bases = [found["bare loop, one connection each"], found["bare loop, httpx client"]]
-    rows = []
-    for name, samples in found.items():
-        wall, cpu = best(samples, "wall"), best(samples, "cpu")
-        rows.append(
-            [name, f"{size.messages / wall:.0f}"]
-            + [f"{best(base, 'wall') / wall:.2f}" for base in bases]
-            + [f"{cpu / size.messages * 1e6:.0f}"]
-            + [f"{cpu / best(base, 'cpu'):.2f}" for base in bases]
-        )
+    rows = [
+        [name, f"{size.messages / middle(samples, 'wall'):.0f}"]
+        + [f"{1 / ratio(samples, base, 'wall'):.2f}" for base in bases]
+        + [f"{middle(samples, 'cpu') / size.messages * 1e6:.0f}"]
+        + [f"{ratio(samples, base, 'cpu'):.2f}" for base in bases]
+        for name, samples in found.items()
+    ]
     what = "messages with a reply" if size.replies else "messages"
     table(
-        f"{size.messages} {what} over {size.rooms} rooms, best of {size.rounds}",
+        f"{size.messages} {what} over {size.rooms} rooms, medians of {size.rounds} rounds",
         ("", "messages/s", "of bare", "of client", "CPU us/message", "of bare", "of client"),
         rows,
     )
