@@ -27,7 +27,6 @@ HOLDER_BYTES: Final = 80
 """As much of the file's text is quoted."""
 
 
-
 def file_stem(agent_id: str) -> str:
     """Return an agent's id as part of a file name; one with unusual characters is hashed."""
     if re.fullmatch(r"[A-Za-z0-9_-]+", agent_id):

@@ -68,9 +68,7 @@ def make_parts(
         tracer=tracer,
     )
     secrets = (settings.credentials.api_key,)
-    judgement = Judgement(
-        secrets, session.max_cycle_seconds, session.report_turn_failures_to_room
-    )
+    judgement = Judgement(secrets, session.max_cycle_seconds, session.report_turn_failures_to_room)
     state = LinkState(partial(lifecycle.until, 1.0))
     topics = wanted_topics(me.id, config, state)
     presence = RoomPresence(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import trio
+from band_trio.runtime.record import Fate, Record
 
 from band_trio.errors import InputNotAccepted, RoomClosingError
 from band_trio.runtime.judgement import ERROR_CHARS, Judgement, did_its_work
 from band_trio.runtime.lifecycle import EndReason
-from band_trio.runtime.record import Fate, Record
 from band_trio.runtime.turn import ActiveTurn, later_end
 from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
