@@ -233,8 +233,14 @@ def _headers(identity: Identity) -> httpx.Headers:
     )
 
 
-async def bare_loop(post: Post, work: Iterable[Sequence[str]], reply: bytes | None = None) -> None:
-    """Claim and settle all of *work*, (room, message), each room in order, rooms in parallel.
+async def bare_loop(
+    post: Post,
+    work: Iterable[Sequence[str]],
+    reply: bytes | None = None,
+    *,
+    parallel: int = PARALLEL,
+) -> None:
+    """Claim and settle all of *work*, (room, message), each room in order, so many in parallel.
 
     *reply* is posted in between.
     """
@@ -254,7 +260,7 @@ async def bare_loop(post: Post, work: Iterable[Sequence[str]], reply: bytes | No
                 await post(f"{path}/{message}/processed")
 
     async with trio.open_nursery() as nursery:
-        for _ in range(PARALLEL):
+        for _ in range(parallel):
             nursery.start_soon(worker)
 
 

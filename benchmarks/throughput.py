@@ -2,7 +2,8 @@
 
 Live: the agent is connected and idle, the messages are pushed. Backlog: the messages wait at the
 platform and the agent starts, so its start is part of the figure. Ways alternate within each
-round. With `--replies` the handler answers, and the bare loop posts the same answer.
+round. With `--replies` the handler answers, and the bare loop posts the same answer. `--parallel`
+is how many requests the bare loop has under way: what httpx's pool costs rises with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import attrs
 import trio
 
 from benchmarks.harness import (
+    PARALLEL,
     Identity,
     Post,
     Reply,
@@ -43,6 +45,7 @@ class Size:
     messages: int = 1000
     rooms: int = 20
     rounds: int = 7
+    parallel: int = PARALLEL
     replies: bool = False
 
     def adapter(self) -> Settle | Reply:
@@ -58,7 +61,7 @@ async def bare(server: Server, size: Size, identity: Identity, post: Post) -> Sa
     reply = reply_body(identity) if size.replies else None
     with measure() as sample:
         work = await server.send(identity, size.messages)
-        await bare_loop(post, work, reply)
+        await bare_loop(post, work, reply, parallel=size.parallel)
     return sample
 
 
@@ -130,7 +133,7 @@ def show(size: Size, found: dict[str, list[Sample]]) -> None:
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("messages", "rooms", "rounds"):
+    for name in ("messages", "rooms", "rounds", "parallel"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Size(), name))
     parser.add_argument("--replies", action="store_true", help="every message is answered")
     size = Size(**vars(parser.parse_args()))
