@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -46,11 +47,13 @@ def says_stopped(status: int, error: ErrorBody | BandApiError) -> bool:
 # --------------------------------------------------------------------------- requests
 
 
+@lru_cache(maxsize=1024)
 def room_path(room_id: str) -> str:
     """Return the path of a room."""
     return f"{API}/chats/{segment(room_id)}"
 
 
+@lru_cache(maxsize=1024)  # a message is claimed and marked
 def message_path(room_id: str, message_id: str) -> str:
     """Return the path of a message."""
     return f"{room_path(room_id)}/messages/{segment(message_id)}"

@@ -43,11 +43,8 @@ class AdapterPort:
 
     adapter: FrameworkAdapter
     features: AdapterFeatures = attrs.field(factory=AdapterFeatures, init=False)
-
-    @property
-    def judges(self) -> bool:
-        """Whether its turns are judged; bare adapters succeed by returning."""
-        return bool(getattr(self.adapter, "judges_turns", False))
+    judges: bool = attrs.field(default=False, init=False)
+    """Whether its turns are judged; bare adapters succeed by returning."""
 
     def prepare(self, platform: PlatformConnection, flags: Mapping[str, Any] | None) -> None:
         """Tell the adapter where it is connected and which of its features remain."""
@@ -55,6 +52,7 @@ class AdapterPort:
         self.features = negotiate(asked or AdapterFeatures(), flags)
         if hasattr(self.adapter, "platform"):
             self.adapter.platform = platform
+        self.judges = bool(getattr(self.adapter, "judges_turns", False))
         apply = getattr(self.adapter, "apply_effective_features", None)
         if apply is not None:
             apply(self.features)

@@ -70,7 +70,8 @@ class Briefing:
             await self._load_roster()
             if not roster.stale:
                 roster.note_read_for(named)
-        await self.run_callbacks()
+        if roster.waiting:
+            await self.run_callbacks()
 
     async def _load_roster(self) -> None:
         services = self._services
@@ -111,8 +112,6 @@ class Briefing:
         After `hook_seconds` no further one begins: what is left then is told next time. So is one
         that was cut off because the turn or the room has to end.
         """
-        if not self.roster.has_changes:
-            return
         services = self._services
         seconds = services.session.hook_seconds
         deadline = trio.current_time() + seconds

@@ -75,26 +75,22 @@ class CrashRecord:
     _free: list[int] = attrs.field(factory=list, init=False)
     _slots: dict[bytes, int] = attrs.field(factory=dict, init=False)
     """Key → slot, of all that are written down."""
-    _counts: dict[bytes, int] = attrs.field(factory=dict, init=False)
+    counts: dict[bytes, int] = attrs.field(factory=dict, init=False)
     """Key → runs that ended a process; the least recent first."""
     _running: set[bytes] = attrs.field(factory=set, init=False)
     _serial: int = attrs.field(default=0, init=False)
     _told: bool = attrs.field(default=False, init=False)
-    _alone: str | None = attrs.field(default=None, init=False)
+    alone: str | None = attrs.field(default=None, init=False)
+    """The room that runs a message with a count."""
     _waiting: dict[str, Callable[[], None]] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self._file is not None:
             self._take_over(os.pread(self._file, _SIZE, 0))
 
-    @property
-    def suspects(self) -> int:
-        """How many messages have a count."""
-        return len(self._counts)
-
     def count(self, room_id: str, message_id: str) -> int:
         """Return how many runs of a message ended a process; 0 for nearly all."""
-        return self._counts.get(_key(room_id, message_id), 0) if self._counts else 0
+        return self.counts.get(_key(room_id, message_id), 0) if self.counts else 0
 
     def begin(self, room_id: str, message_id: str) -> None:
         """Write down that a message is being run: right before its handler starts."""
@@ -111,7 +107,7 @@ class CrashRecord:
             return
         self._slots[key] = slot
         self._running.add(key)
-        self._write(slot, key, self._counts.get(key, 0) + 1)
+        self._write(slot, key, self.counts.get(key, 0) + 1)
 
     def end(self, room_id: str, message_id: str) -> None:
         """Forget a message, count and all: with its record, whatever that is."""
@@ -120,7 +116,7 @@ class CrashRecord:
         key = _key(room_id, message_id)
         slot = self._slots.pop(key, None)
         if slot is not None:
-            self._counts.pop(key, None)
+            self.counts.pop(key, None)
             self._running.discard(key)
             self._free.append(slot)
             self._write(slot, b"", 0)
@@ -133,8 +129,8 @@ class CrashRecord:
         If not, *wake* is called, once, when it is worth asking again. A room that was let in says
         `done_alone` with the record of the turn.
         """
-        if self._alone in (None, room_id):
-            self._alone = room_id
+        if self.alone in (None, room_id):
+            self.alone = room_id
             return True
         self._waiting[room_id] = wake
         return False
@@ -142,8 +138,8 @@ class CrashRecord:
     def done_alone(self, room_id: str) -> None:
         """Let another room in; also said by one that does not want to be any more."""
         self._waiting.pop(room_id, None)
-        if self._alone == room_id:
-            self._alone = None
+        if self.alone == room_id:
+            self.alone = None
             waiting, self._waiting = self._waiting, {}
             for wake in waiting.values():  # the first to ask again is let in
                 wake()
@@ -159,16 +155,16 @@ class CrashRecord:
             elif slot:  # the first one is the header
                 self._free.append(slot)
         for serial, slot, key, runs in sorted(found):
-            self._serial, self._slots[key], self._counts[key] = serial, slot, runs
+            self._serial, self._slots[key], self.counts[key] = serial, slot, runs
 
     def _place(self) -> int | None:
         """Return a free slot, at the cost of the least recent count that waits if need be."""
         if self._free:
             return self._free.pop()
-        oldest = next((key for key in self._counts if key not in self._running), None)
+        oldest = next((key for key in self.counts if key not in self._running), None)
         if oldest is None:
             return None
-        del self._counts[oldest]
+        del self.counts[oldest]
         return self._slots.pop(oldest)
 
     def _write(self, slot: int, key: bytes, runs: int) -> None:

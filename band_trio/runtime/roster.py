@@ -46,7 +46,8 @@ class Roster:
     """`people`, as long as nobody was given it: then it may be changed."""
     _committed: People = attrs.field(default=_NOBODY, init=False)
     _during_load: list[Change] | None = attrs.field(default=None, init=False)
-    _changes: list[Change] | None = attrs.field(default=None, init=False)
+    waiting: list[Change] | None = attrs.field(default=None, init=False)
+    """Who came or went and was not told yet."""
     _strangers: dict[str, None] | None = attrs.field(default=None, init=False)
     """Ids that a read did not show, oldest first; until somebody comes or goes."""
 
@@ -91,25 +92,20 @@ class Roster:
     def _note(self, change: Change) -> None:
         if not self.known:
             return
-        if self._changes is None:
-            self._changes = []
-        elif len(self._changes) == EVENTS:
-            del self._changes[0]
+        if self.waiting is None:
+            self.waiting = []
+        elif len(self.waiting) == EVENTS:
+            del self.waiting[0]
             self.stale = True
-        self._changes.append(change)
-
-    @property
-    def has_changes(self) -> bool:
-        """Whether somebody came or went who was not told yet."""
-        return bool(self._changes)
+        self.waiting.append(change)
 
     def changes(self) -> Iterator[Change]:
         """Yield who came and went, for the callbacks; told is who is followed by another step."""
-        while self._changes:
-            change = self._changes[0]
+        while self.waiting:
+            change = self.waiting[0]
             yield change
-            if self._changes[0] is change:  # else it was one too many, and is gone
-                del self._changes[0]
+            if self.waiting[0] is change:  # else it was one too many, and is gone
+                del self.waiting[0]
 
     # ------------------------------------------------------------------ loading
 

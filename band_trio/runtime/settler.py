@@ -137,13 +137,13 @@ class Settler:
         result = MarkResult.UNCONFIRMED if answer is None else mark_result(answer)
         told = (answer.retry_after or 0.0) if answer is not None else 0.0
         journal.mark_answered(entry, result, trio.current_time(), told=told)
-        self._tracer(Marked(journal.room_id, entry.id, str(mark.verdict), result.value))
+        self._tracer(Marked(journal.room_id, entry.id, mark.verdict.word, result.value))
         if result.final:
             self._confirmed(journal, mark, result)
         elif mark.tries in (1, 5) or mark.tries % 50 == 0:
             _repeated.warning(
                 "mark %s of message %s in room %s is not confirmed (%s, try %d); it is kept",
-                mark.verdict, entry.id, journal.room_id,
+                mark.verdict.word, entry.id, journal.room_id,
                 why if answer is None else answer.status, mark.tries,
             )  # fmt: skip
         if result is MarkResult.STOPPED and plays == journal.controls.plays:
@@ -159,7 +159,7 @@ class Settler:
         self._tracer(Claimed(journal.room_id, entry.id, claim.result))
         if claim.result is ClaimResult.CLAIMED:
             mark.claimed = True
-            self._tracer(Recorded(journal.room_id, entry.id, str(mark.verdict)))
+            self._tracer(Recorded(journal.room_id, entry.id, mark.verdict.word))
             return None
         # Not ours to claim is read by `mark_result` as nothing left to settle.
         return Answer(409) if answer.status == 422 else answer

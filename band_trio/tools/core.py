@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import trio
@@ -134,9 +134,20 @@ class ToolCore(AnswersNames):
         """Tools of the application; those of the platform are looked up first."""
         self._hub_room_id = hub_room_id
         self._roster: list[dict[str, Any]] = [dict(person) for person in participants or ()]
-        self._calls: Flights[ToolCallOutcome] = Flights(keep=True)
-        self._sends: Flights[dict[str, Any]] = Flights(keep=False)
-        self._roster_reads: Flights[Page[Participant]] = Flights(keep=False)
+
+    # Calls under way, made with the first one: most turns make few.
+
+    @cached_property
+    def _calls(self) -> Flights[ToolCallOutcome]:
+        return Flights(keep=True)
+
+    @cached_property
+    def _sends(self) -> Flights[dict[str, Any]]:
+        return Flights(keep=False)
+
+    @cached_property
+    def _roster_reads(self) -> Flights[Page[Participant]]:
+        return Flights(keep=False)
 
     @property
     def participants(self) -> list[dict[str, Any]]:

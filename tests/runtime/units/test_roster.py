@@ -44,7 +44,7 @@ def test_a_fresh_roster_is_stale_and_a_load_ends_that() -> None:
 def test_the_first_load_tells_nobody_that_somebody_came() -> None:
     roster = Roster()
     roster.replace([person("a")])
-    assert not roster.has_changes
+    assert not roster.waiting
     roster.replace([person("b")])
     assert told(roster) == [(False, "a"), (True, "b")]
 
@@ -55,7 +55,7 @@ def test_fields_merge_and_null_erases_nothing() -> None:
     assert roster.copy() == [person("a", handle="x/a")]
     roster.replace([{"id": "a", "name": "New", "type": "User", "handle": None}])
     assert roster.copy() == [{"id": "a", "name": "New", "type": "User", "handle": "x/a"}]
-    assert not roster.has_changes
+    assert not roster.waiting
 
 
 def test_g07_events_during_a_load_come_after_it_in_order() -> None:
