@@ -29,13 +29,14 @@ import trio.testing
 import band_trio
 from band_trio import Agent
 from band_trio.localband import LocalAgent, LocalBand, open_local_band
-from band_trio.trace import Marked, TraceEvent
 from benchmarks.harness import Settle, table
 
 PACKAGE: Final = f"{Path(band_trio.__file__).parent}/"
 NOT_OURS: Final = ("localband/", "testing/")
 ROOM_TASK: Final = "room "
 """How the name of a room's task begins."""
+LAST: Final = "Journal.mark_answered"
+"""The function that takes in the answer to the mark: the way ends with it."""
 IDLE_SECONDS: Final = 7.0
 """Virtual ones: longer than anything that goes on after a message. No heartbeat falls into the last."""
 
@@ -69,7 +70,11 @@ class Journey:
 
     def profile(self, frame: FrameType, event: str, _: object) -> None:
         """Take one event of the interpreter, as `sys.setprofile` gives it."""
-        if not self.recording or event not in ("call", "c_call"):
+        if not self.recording:
+            return
+        if event == "return" and frame.f_code.co_qualname == LAST:
+            self.recording = False
+        if event not in ("call", "c_call"):
             return
         self.calls += 1
         if event == "c_call" or (file := _file(frame)) is None:
@@ -79,11 +84,6 @@ class Journey:
             callers = _callers(frame)
             change = bool(callers) and callers[0] != file
             self.steps.append(Step(file, frame.f_code.co_qualname, len(callers), change))
-
-    def observe(self, event: TraceEvent) -> None:
-        """Stop once the platform has accepted the mark."""
-        if isinstance(event, Marked):
-            self.recording = False
 
 
 def _file(frame: FrameType) -> str | None:
@@ -119,7 +119,7 @@ async def travel() -> Journey:
     async with open_local_band(memory=True) as band:
         agent = band.register_agent("Agent")
         room = await band.user.create_room("Room", members=[agent])
-        options = band.connection(agent, single_instance=False, observer=journey.observe)
+        options = band.connection(agent, single_instance=False)
         async with Agent.create(adapter=Settle(), **options):
             await trio.sleep(IDLE_SECONDS)
             for _ in range(2):

@@ -84,8 +84,8 @@ class MarkResult(StrEnum):
 def mark_result(answer: Answer) -> MarkResult:
     """Read the answer to `processed` or `failed`."""
     if answer.status == 200:
-        body = answer.data
-        refused = isinstance(body, dict) and body.get("success") is False
+        data = answer.body.get("data") if isinstance(answer.body, dict) else None
+        refused = isinstance(data, dict) and data.get("success") is False
         return MarkResult.UNCONFIRMED if refused else MarkResult.ACCEPTED
     if answer.status == 204:
         return MarkResult.STOPPED

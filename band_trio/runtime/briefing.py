@@ -143,7 +143,7 @@ class Briefing:
         services, roster = self._services, self.roster
         lines, upto = self._lines.pending() if self._lines else (None, 0)
         ledger.attempt = attempt
-        people = roster.copy()
+        snapshot, people, news = roster.told()
         return TurnContext(
             room_id=self._room_id,
             agent_id=services.me.id,
@@ -152,11 +152,12 @@ class Briefing:
             features=services.app.adapter.features,
             turn=ledger,
             is_session_bootstrap=not self._bootstrapped,
-            participants_msg=self._roster_text(people),
+            participants_msg=self._roster_text(people) if news else None,
             contacts_msg=lines,
             participants=people,
             source=self,
-            roster=roster.snapshot(),
+            roster=snapshot,
+            attempt=attempt,
             lines=upto,
         )
 
@@ -164,13 +165,11 @@ class Briefing:
         """A turn that was told *roster* and the system lines up to *lines* has been completed."""
         if not self._lost:
             self._bootstrapped, self._walk = True, None
-        self.roster.commit(roster)
+        self.roster.committed = roster
         if self._lines:
             self._lines.commit(lines)
 
-    def _roster_text(self, people: list[dict[str, Any]]) -> str | None:
-        if not self.roster.differs():
-            return None
+    def _roster_text(self, people: list[dict[str, Any]]) -> str:
         return build_participants_message(people, agent_id=self._services.me.id)
 
     def inject_system_message(self, line: str) -> None:

@@ -40,11 +40,8 @@ class TurnContext:
     _source: ContextSource
     _roster: People
     _lines: int
-
-    @property
-    def attempt(self) -> int:
-        """Which run of the message this is, as far as anyone can tell."""
-        return self.turn.attempt
+    attempt: int = 1
+    """Which run of the message this is, as far as anyone can tell."""
 
     async def load_history(self, message: ChatMessage) -> list[dict[str, Any]] | None:
         """Return the raw items before *message*, oldest first, until the bootstrap is done.

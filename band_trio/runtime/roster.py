@@ -44,7 +44,8 @@ class Roster:
     """Whether it was ever read: before that, nobody has "come in"."""
     _own: dict[str, Person] | None = attrs.field(default=None, init=False)
     """`people`, as long as nobody was given it: then it may be changed."""
-    _committed: People = attrs.field(default=_NOBODY, init=False)
+    committed: People = attrs.field(default=_NOBODY, init=False)
+    """What the last turn that has done its work was told."""
     _during_load: list[Change] | None = attrs.field(default=None, init=False)
     waiting: list[Change] | None = attrs.field(default=None, init=False)
     """Who came or went and was not told yet."""
@@ -168,13 +169,11 @@ class Roster:
         self._own = None
         return self.people
 
-    def differs(self) -> bool:
-        """Tell whether it is not what the last committed turn was told."""
-        return self.people is not self._committed and self.people != self._committed
-
-    def commit(self, snapshot: People) -> None:
-        """A turn that was told *snapshot* has been committed."""
-        self._committed = snapshot
+    def told(self) -> tuple[People, list[Person], bool]:
+        """Return what a turn is told: a snapshot, a copy, and whether it is news to the room."""
+        snapshot = self.snapshot()
+        news = snapshot is not self.committed and snapshot != self.committed
+        return snapshot, [dict(person) for person in snapshot.values()], news
 
     def copy(self) -> list[Person]:
         """Return the people as dicts of their own."""

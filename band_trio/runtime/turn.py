@@ -262,7 +262,8 @@ class Turn:
         if self._started:
             self._indicator.end()
             services.crashes.end(room_id, entry.id)
-            services.lifecycle.tally(self.ended_by)
+            if services.lifecycle.closing:
+                services.lifecycle.tally(self.ended_by)
         if entry.phase is Phase.RUNNING:
             self._decide()
         elif entry.phase is Phase.CLAIMING:  # given up before its answer came

@@ -53,7 +53,8 @@ class Ledger:
     effects: set[TurnEffect] = attrs.field(factory=set, init=False)
     _settled: bool = attrs.field(default=False, init=False)
     _reported: bool = attrs.field(default=False, init=False)
-    _detached: bool = attrs.field(default=False, init=False)
+    detached: bool = attrs.field(default=False, init=False)
+    """Whether the turn's time limit is suspended."""
     _closed: bool = attrs.field(default=False, init=False)
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
 
@@ -84,11 +85,6 @@ class Ledger:
         return self._reported
 
     @property
-    def detached(self) -> bool:
-        """Whether the turn's time limit is suspended."""
-        return self._detached
-
-    @property
     def closed(self) -> bool:
         """Whether the turn is over; its tools then refuse every call."""
         return self._closed
@@ -110,8 +106,8 @@ class Ledger:
 
     def detach(self) -> None:
         """Suspend the time limit of the turn, because it waits for a person."""
-        if not self._closed and not self._detached:
-            self._detached = True
+        if not self._closed and not self.detached:
+            self.detached = True
             self.tell(lambda listener: listener.detached())
 
     def check_open(self) -> None:
