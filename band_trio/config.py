@@ -217,7 +217,7 @@ class AgentConfig:
     """A whole repeatable call, its repetitions included."""
     retry_after_cap_seconds: float = seconds(60)
     """A tool call that is told to wait longer fails instead; the runtime itself waits."""
-    resync_rate: float = rate(50)
+    resync_rate: float = rate(8)
     """Speculative reads per second of the whole agent, in the long run."""
     stop_overhead_seconds: float = seconds(2)
     """What a stop may take beyond its grace: last marks, clean-up, goodbye."""

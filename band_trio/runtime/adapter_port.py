@@ -12,7 +12,6 @@ from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.lifecycle import ADAPTER, Lifecycle
 from band_trio.types import (
     AdapterFeatures,
-    AgentInput,
     AgentToolsProtocol,
     Capability,
     FrameworkAdapter,
@@ -67,10 +66,6 @@ class AdapterPort:
         else:
             async with hooks.watched("the adapter's serve", of_end=True):
                 await serve(task_status=task_status)
-
-    async def handle(self, inp: AgentInput) -> None:
-        """Run one turn."""
-        await self.adapter.on_event(inp)
 
     @property
     def on_interrupt(self) -> Callable[[str, str], Awaitable[None]] | None:

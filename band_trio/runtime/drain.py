@@ -85,7 +85,7 @@ class Drain:
     _aborted: bool = attrs.field(default=False, init=False)
     _waits: trio.CancelScope | None = attrs.field(default=None, init=False)
     """Around whatever it waits for."""
-    _queues: Pass | None = attrs.field(default=None, init=False)
+    queues: Pass | None = attrs.field(default=None, init=False)
     """The pass that waits for its place among the speculative reads."""
 
     def abort(self) -> None:
@@ -96,8 +96,8 @@ class Drain:
 
     def hurry(self) -> None:
         """A hint is there: do not wait for a place any longer."""
-        if self._queues is not None and self._waits is not None:
-            self._queues.cause = Dirty.CAUSED
+        if self.queues is not None and self._waits is not None:
+            self.queues.cause = Dirty.CAUSED
             self._waits.cancel(reason="a hint says that there is work")
 
     def begin(self, cause: Dirty) -> Pass:
@@ -183,14 +183,14 @@ class Drain:
         if current.began or current.cause is Dirty.CAUSED:
             return False
         placed = False
-        self._queues = current
+        self.queues = current
         with trio.CancelScope() as self._waits:
             if current.cause is Dirty.FIRST:
                 await self._services.pace.first.acquire()
                 placed = True
             else:
                 await trio.sleep_until(self._services.pace.polls.reserve())
-        self._queues = None
+        self.queues = None
         return placed
 
     async def _ask(

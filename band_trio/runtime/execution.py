@@ -126,11 +126,13 @@ class ExecutionContext:
             self._send.send_nowait(message)
         except trio.WouldBlock:
             self.journal.reads.ask(Dirty.CAUSED)
-        self._drain.hurry()
+        if self._drain.queues is not None:
+            self._drain.hurry()
         self._bell.ring()
-        busy = self.state in (RoomState.TURN, RoomState.HELD) and self.is_open
-        if busy and self._chat_controls is not None:
-            self._chat_controls.offer_early(message, self._nursery)
+        if self._chat_controls is not None and self.is_open:
+            busy = self.state in (RoomState.TURN, RoomState.HELD)
+            if busy:
+                self._chat_controls.offer_early(message, self._nursery)
 
     def joined(self) -> None:
         """The room's topic was joined, or is lost and will be."""

@@ -184,9 +184,8 @@ class Turn:
             async with trio.open_nursery() as nursery:
                 self.ledger.open_in(nursery)
                 # A task of its own: what it sets in its context ends with it.
-                nursery.start_soon(
-                    self._services.app.adapter.handle, inp, name=f"turn of message {self.entry.id}"
-                )
+                handler = self._services.app.adapter.adapter.on_event
+                nursery.start_soon(handler, inp, name=f"turn of message {self.entry.id}")
         except BaseException as exc:  # noqa: ASYNC103, BLE001 - the boundary to the application
             self._keep(exc)
         finally:
