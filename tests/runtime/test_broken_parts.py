@@ -181,7 +181,7 @@ def break_down(*args: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["key check", "settler", "presence", "adapter", "dispatcher", "listing"]
+    "part", ["key check", "presence", "adapter", "dispatcher", "listing"]
 )
 async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
     part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
@@ -205,9 +205,6 @@ async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
         match part:
             case "key check":
                 monkeypatch.setattr(KeyCheck, "serve", fail_later)
-            case "settler":
-                monkeypatch.setattr(Settler, "_persist", fail_later)
-                here.band.faults.refuse(500, route="processed", times=None)
             case "presence":
                 monkeypatch.setattr(RoomPresence, "serve", serve)
             case "adapter":
@@ -217,6 +214,22 @@ async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
             case "listing":
                 nursery.start_soon(break_the_listing)
         await part_ends(here)
+
+
+async def test_g45_a_defect_while_settling_ends_the_run_in_order(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Settler, "_persist", fail_later)
+    async with life() as here:
+        here.before = tasks()
+        room = await here.room()
+        here.band.faults.refuse(500, route="processed", times=None)
+        with pytest.raises(_BugError):
+            async with here.agent():
+                await here.say(room, "m")
+                await trio.sleep(100)
+        assert here.adapter.cleaned == [room]
+        await here.assert_nothing_left()
 
 
 @pytest.mark.parametrize("part", ["the check of the key", "presence"])
