@@ -52,8 +52,8 @@ class Pass:
     walk: PageWalk
     rows: deque[ChatMessage] = attrs.field(factory=deque)
     """Those of the page that was read and have not been looked at."""
-    began: bool = False
-    """Whether its first page has been asked for."""
+    answered: bool = False
+    """Whether it has its first page."""
     epoch: int = 0
     served_at: datetime | None = None
     """The platform's clock when the first page was read."""
@@ -180,7 +180,7 @@ class Drain:
 
     async def _place(self, current: Pass) -> bool:
         """Wait until a speculative read may be made; tell whether a place has to be given back."""
-        if current.began or current.cause is Dirty.CAUSED:
+        if current.answered or current.cause is Dirty.CAUSED:
             return False
         placed = False
         self.queues = current
@@ -196,13 +196,13 @@ class Drain:
     async def _ask(
         self, current: Pass, ask: Callable[[], Awaitable[Page[ChatMessage]]]
     ) -> Page[ChatMessage]:
-        """Ask for a page; with the first one the pass begins, and what was told before is in it."""
-        if not current.began:
-            current.began = True
+        """Ask for a page; with the first one the pass begins: what was told before is in it."""
+        if not current.answered:
             current.epoch = self._journal.reads.epoch
             self._journal.read_began(trio.current_time())
         page = await ask()
-        current.served_at = current.served_at or page.served_at
+        if not current.answered:
+            current.answered, current.served_at = True, page.served_at
         return page
 
     async def _once(self, kind: str, ask: Callable[[], Awaitable[T]]) -> T:

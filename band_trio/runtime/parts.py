@@ -64,7 +64,7 @@ def make_parts(
         app=app,
         lifecycle=lifecycle,
         judgement=judgement,
-        lister=RoomLister(rest, tracer),
+        lister=RoomLister(rest, lifecycle, tracer),
         pace=Pace(ResyncBucket(config.resync_rate), FirstReads(config.rest_bulk)),
         crashes=crashes,
         deadlines=deadlines,

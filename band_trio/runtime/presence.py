@@ -195,8 +195,9 @@ class RoomPresence:
 
     async def _follow_listings(self) -> None:
         """Read whenever the listing is due, until admission closes; no room waits for it."""
-        while not self._services.lifecycle.closing:
-            self._converge(await self._services.lister.next())
+        while (listing := await self._services.lister.next()) is not None:
+            self._converge(listing)
+        await trio.sleep_forever()  # its end would be that of a part
 
     def _converge(self, listing: RoomListing) -> None:
         """Follow a listing: rooms that it has arrive, those that it disproves are left."""

@@ -136,7 +136,9 @@ class Settler:
                 why = type(exc).__name__
         result = MarkResult.UNCONFIRMED if answer is None else mark_result(answer)
         told = (answer.retry_after or 0.0) if answer is not None else 0.0
-        journal.mark_answered(entry, result, trio.current_time(), told=told)
+        outdated = result is MarkResult.STOPPED and plays != journal.controls.plays
+        meant = MarkResult.UNCONFIRMED if outdated else result
+        journal.mark_answered(entry, meant, trio.current_time(), told=told)
         self._tracer(Marked(journal.room_id, entry.id, mark.verdict.word, result.value))
         if result.final:
             self._confirmed(journal, mark, result)
@@ -146,7 +148,7 @@ class Settler:
                 mark.verdict.word, entry.id, journal.room_id,
                 why if answer is None else answer.status, mark.tries,
             )  # fmt: skip
-        if result is MarkResult.STOPPED and plays == journal.controls.plays:
+        if meant is MarkResult.STOPPED:
             self._journals.observe_stop(journal.room_id)
 
     async def _claim(self, journal: Journal, entry: Entry, mark: Mark) -> Answer | None:

@@ -180,9 +180,7 @@ def break_down(*args: Any) -> None:
     raise _BugError("a bug")
 
 
-@pytest.mark.parametrize(
-    "part", ["key check", "presence", "adapter", "dispatcher", "listing"]
-)
+@pytest.mark.parametrize("part", ["key check", "presence", "adapter", "dispatcher", "listing"])
 async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
     part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
