@@ -1,7 +1,8 @@
 """Reading a room's list and finding what is to be done, in the platform's order.
 
 A pass goes over the list page by page, past what is not runnable, and ends at the last page where
-nothing is left (platform docs, Listing and next). So does a walk that ends before it: the next
+nothing is left (platform docs, Listing and next). A poll, which nothing has asked for, ends where
+`next` says that there is nothing. So does a walk that ends before it: the next
 poll looks again. The room does what is found before it asks for more.
 """
 
@@ -63,6 +64,10 @@ class Pass:
     """Whether it has since the page was read: settling shifts the list, so that the cursor of that
     page may skip rows."""
 
+    def is_poll(self) -> bool:
+        """Whether nothing has asked for it, a hint that came meanwhile included."""
+        return self.cause is Dirty.POLL
+
     @property
     def over(self) -> bool:
         """Whether it has come to the end of the list. A list of one page is read once: what has
@@ -120,23 +125,31 @@ class Drain:
                 if todo is not None:
                     current.found = current.shifted = True
                     return todo
-            if current.over:
+            if current.over or await self._read_on(current):
                 self._journal.read_ended(
                     current.epoch, trio.current_time(), current.served_at, found=current.found
                 )
                 return None
-            await self._read_on(current)
 
-    async def _read_on(self, current: Pass) -> None:
-        """Read the next page; the first one again where the list has shifted since the last."""
+    async def _read_on(self, current: Pass) -> bool:
+        """Read the next page; the first one again where the list has shifted since the last.
+
+        A poll asks for `next` first; tell whether that says that there is nothing.
+        """
+        if current.is_poll() and not current.answered:
+            head = partial(self._services.rest.get_next, self._journal.room_id)
+            page = await self._read(current, "next", head)
+            current.rows.extend(page.items)
+            return current.is_poll() and not page.items and not page.dropped
         if current.shifted:
             current.walk, current.shifted = PageWalk(current.walk.what), False
         walk = current.walk
         await walk.pace()
         ask = partial(self._services.rest.list_messages, self._journal.room_id, walk.cursor)
-        page = await self._read(current, ask)
+        page = await self._read(current, "messages", ask)
         current.rows.extend(page.items)
         walk.follow(page)
+        return False
 
     async def probe(self) -> bool:
         """Ask a stopped room's `next`; a message says that it was resumed meanwhile."""
@@ -155,14 +168,14 @@ class Drain:
     # ------------------------------------------------------------------ reads
 
     async def _read(
-        self, current: Pass, ask: Callable[[], Awaitable[Page[ChatMessage]]]
+        self, current: Pass, kind: str, ask: Callable[[], Awaitable[Page[ChatMessage]]]
     ) -> Page[ChatMessage]:
         """Read until there is an answer, or something is told."""
         first_reads = self._services.pace.first
         while True:
             placed = await self._place(current)
             try:
-                page = await self._once("messages", partial(self._ask, current, ask))
+                page = await self._once(kind, partial(self._ask, current, ask))
             except BandError as exc:
                 told = self._note_failure(exc)
                 if placed:
