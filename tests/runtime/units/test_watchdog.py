@@ -46,7 +46,7 @@ async def run(*work: Callable[[], Awaitable[object]]) -> None:
             nursery.start_soon(each)
 
 
-async def blocks() -> None:
+async def blocks() -> None:  # noqa: ASYNC124 - the case
     time.sleep(TOO_LONG)  # noqa: ASYNC251 - the case
 
 
@@ -97,7 +97,7 @@ async def test_the_place_is_the_applications_not_that_of_what_it_calls() -> None
     for file, library in zip(files, libraries, strict=True):
         exec(compile(text, file, "exec"), library)
 
-    async def calls(fn: Callable[[], object]) -> None:
+    async def calls(fn: Callable[[], object]) -> None:  # noqa: ASYNC124 - the case
         fn()
 
     with told() as lines:
@@ -112,7 +112,7 @@ async def test_the_place_is_the_applications_not_that_of_what_it_calls() -> None
 async def test_a_step_that_goes_on_is_logged_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
 
-    async def endless() -> None:
+    async def endless() -> None:  # noqa: ASYNC124 - the case
         ends = time.perf_counter() + 10
         while not caplog.records and time.perf_counter() < ends:
             time.sleep(0.01)  # noqa: ASYNC251 - the case
@@ -127,7 +127,7 @@ async def test_a_step_that_goes_on_is_logged_meanwhile(caplog: pytest.LogCapture
 
 
 async def test_code_that_lets_no_other_thread_run_is_told_all_the_same() -> None:
-    async def holds_the_interpreter() -> None:
+    async def holds_the_interpreter() -> None:  # noqa: ASYNC124 - the case
         ends = time.perf_counter() + TOO_LONG
         while time.perf_counter() < ends:
             pass
