@@ -68,8 +68,7 @@ class Briefing:
         roster, named = self.roster, _named(message, self._services.me.id)
         if roster.stale or roster.misses(named):
             await self._load_roster()
-            if not roster.stale:
-                roster.note_read_for(named)
+            roster.note_read_for(named)  # after one that failed the next turn reads anyway
         if roster.waiting:
             await self.run_callbacks()
 
