@@ -259,12 +259,14 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
             if says_stopped(exc.status, exc):
                 raise RoomExecutionStoppedError(room_id) from exc
             raise
-        except OutcomeUnknownError:
-            row = await self.sent.find(self.get_context, room_id, is_it, before) if is_it else None
-            if row is None:
-                raise
-            receipt = shape(row.id)
+        except OutcomeUnknownError as exc:
+            lost = exc
         else:
             receipt = read_written(answer, shape) or shape()
-        self.sent.note_post(room_id, receipt.id)
-        return receipt
+            self.sent.note_post(room_id, receipt.id)
+            return receipt
+        row = await self.sent.find(self.get_context, room_id, is_it, before) if is_it else None
+        if row is None:
+            raise lost
+        self.sent.note_post(room_id, row.id)
+        return shape(row.id)

@@ -9,6 +9,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from band_trio.errors import BandApiError
 from band_trio.link import sent
 from band_trio.link.sent import SentPosts
 from band_trio.protocol.rest import ChatMessage, Page
@@ -32,6 +33,8 @@ class Room:
     async def read(self, room_id: str, cursor: str | None) -> Page[ChatMessage]:
         await trio.lowlevel.checkpoint()
         self.asked.append(cursor)
+        if cursor == "stale":
+            raise BandApiError(422, "validation_error", "the cursor is invalid")
         start = int(cursor or 0)
         end = start + self.limit
         following = str(end) if end < len(self.rows) else None
@@ -74,13 +77,23 @@ async def test_g83_a_later_look_at_the_beginning_does_not_forget_the_end(
 ) -> None:
     room, posts = Room(10, 4), SentPosts()
     read = noting(room, posts)
-    for cursor in (None, "4", "8", None, "4"):
+    for cursor in (None, "4", "8", None):
         await read("r", cursor)
     room.rows += [row(number) for number in range(10, 14)]
     room.asked.clear()
     found = await posts.find(read, "r", lambda each: each.content == "13", None)
     assert found is not None
     assert room.asked == ["8", "12"]
+
+
+async def test_g83_a_cursor_that_is_refused_is_not_used_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    room, posts = Room(10, 4), SentPosts()
+    posts.note_page("r", None, Page([row(3)], "stale"))
+    read = noting(room, posts)
+    assert await posts.find(read, "r", lambda each: each.content == "2", None) is not None
+    assert room.asked == ["stale", None, "4", "8"]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), max_size=60))

@@ -158,20 +158,6 @@ async def test_g83_a_room_whose_end_is_not_known_is_read_from_its_beginning(
         assert poster.last["id"] == (await own_rows(here, rooms[0]))[-1]["id"]
 
 
-async def test_g83_a_cursor_that_is_refused_is_not_used_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    poster = Poster()
-    async with stage(poster) as here:
-        room = await here.room()
-        async with here.running():
-            await here.settled(await here.say(room, "hello"))
-            here.band.faults.refuse(422, route="context", times=1)
-            lose(here.band.faults, "cut", stored=True)
-            await here.settled(await here.say(room, "m"))
-        assert poster.last["id"] == (await own_rows(here, room))[-1]["id"]
-
-
 @pytest.mark.parametrize("restart", [False, True])
 async def test_g83_c65_the_same_answer_to_an_earlier_message_is_not_taken_for_it(
     restart: bool, autojump_clock: trio.testing.MockClock
