@@ -167,9 +167,6 @@ class Api:
         except (ValueError, TypeError) as exc:
             return Answer(UNSENDABLE_STATUS, error=self._unsendable(method, path, exc))
         seconds = self.config.rest_try_seconds if within is None else within
-        if seconds <= 0:
-            await trio.lowlevel.checkpoint()
-            raise self._late(NotSentError, method, path)
         lane = parts.get("lane") or (Lane.RUNTIME if ROOM.get() is None else Lane.APPLICATION)
         tokens, task = self._lanes[lane], trio.lowlevel.current_task()
         reply, sending = None, False
@@ -194,7 +191,8 @@ class Api:
             finally:
                 tokens.release_on_behalf_of(task)
         if reply is None:
-            raise self._late(OutcomeUnknownError if sending else NotSentError, method, path)
+            error = OutcomeUnknownError if sending else NotSentError
+            raise error(f"{self.rest_url} gave no answer to {_what(method, path)} in time.")
         return self._answer(reply, method, path, raw=parts.get("raw", False))
 
     def _written(self, path: str, parts: RequestParts) -> tuple[str, Mapping[str, str], bytes]:
@@ -223,9 +221,6 @@ class Api:
     def _unsendable(self, method: str, path: str, exc: Exception) -> ErrorBody:
         """Say that a request cannot be written; it is as if the platform had refused it."""
         return ErrorBody(UNSENDABLE, f"{_what(method, path)} cannot be sent: {self._said(exc)}")
-
-    def _late(self, kind: type[BandConnectionError], method: str, path: str) -> BandConnectionError:
-        return kind(f"{self.rest_url} gave no answer to {_what(method, path)} in time.")
 
     def _answer(self, reply: Reply, method: str, path: str, *, raw: bool) -> Answer:
         status, flaw = reply.status, reply.flaw
