@@ -160,8 +160,8 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
 
     def claim(self, room_id: str, message_id: str, *, within: float) -> Awaitable[Answer]:
         """Say that the agent begins with a message."""
-        path = f"{message_path(room_id, message_id)}/processing"
-        return self.api.once("POST", path, lane=Lane.PRIORITY, within=within)
+        path = f"{message_path(room_id, message_id)}/processing"  # raw: the status says all
+        return self.api.once("POST", path, lane=Lane.PRIORITY, within=within, raw=True)
 
     def mark_processed(self, room_id: str, message_id: str, *, within: float) -> Awaitable[Answer]:
         """Say that a message is done."""

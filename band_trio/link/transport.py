@@ -139,7 +139,10 @@ class _Connection:
             await self._stream.send_all(wire)
         while not self._status:
             await self._read()
-        flaw = head_flaw(self._headers, limit)
+        headers = self._headers
+        length = headers.get(b"content-length", b"")
+        odd = len(length) > 7 or (length.isdigit() and int(length) > limit)
+        flaw = head_flaw(headers, limit) if odd or b"content-encoding" in headers else ""
         while not (self._complete or flaw or len(self._body) > limit):
             await self._read()
         if len(self._body) > limit and not flaw:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import attrs
 
@@ -75,10 +76,9 @@ class MarkResult(StrEnum):
     """The error text was refused: tried again with the bare class name."""
     UNCONFIRMED = "unconfirmed"
 
-    @property
-    def final(self) -> bool:
-        """Whether the matter is closed."""
-        return self in (MarkResult.ACCEPTED, MarkResult.REJECTED, MarkResult.NOT_FOUND)
+
+FINAL: Final = (MarkResult.ACCEPTED, MarkResult.REJECTED, MarkResult.NOT_FOUND)
+"""Results after which the matter is closed."""
 
 
 def mark_result(answer: Answer) -> MarkResult:

@@ -66,7 +66,8 @@ class Briefing:
         event of their coming may be lost.
         """
         roster, named = self.roster, _named(message, self._services.me.id)
-        if roster.stale or roster.misses(named):
+        unknown = [each for each in named if each not in roster.people]
+        if roster.stale or (unknown and roster.misses(unknown)):
             await self._load_roster()
             roster.note_read_for(named)  # after one that failed the next turn reads anyway
         if roster.waiting:

@@ -24,9 +24,10 @@ from band_trio.link.pages import PageWalk
 from band_trio.link.routes import says_stopped
 from band_trio.logs import RepeatedLog
 from band_trio.protocol.rest import ChatMessage, Page
-from band_trio.runtime.journal import Journal, Run, Settle
+from band_trio.runtime.journal import Journal
 from band_trio.runtime.reads import Dirty
 from band_trio.runtime.services import RoomServices
+from band_trio.runtime.todo import Run, Settle
 from band_trio.trace import Read
 
 _log: Final = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from typing import Final
 
 import attrs
 
-from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.verdict import Verdict
+from band_trio.protocol.rest import ChatMessage, Delivery
+from band_trio.runtime.verdict import Mark
 
 
 class Phase(StrEnum):
@@ -146,31 +146,6 @@ _TOLD_AGAIN: Final = {Phase.CONFIRMED, Phase.GIVEN_UP, Phase.REFUSED, Phase.ASID
 
 
 @attrs.define(eq=False)
-class Mark:
-    """A verdict on its way to the platform."""
-
-    verdict: Verdict
-    since: float
-    """When it was decided."""
-    claimed: bool = True
-    """Whether the platform has a live attempt of ours to settle."""
-    tries: int = 0
-    due: float = 0.0
-    """When the next try is to be made."""
-    not_before: float = 0.0
-    """The told wait of the last answer: no try before it, whatever happens."""
-    plain: bool = False
-    """Whether the bare class name is used as error text: the other one was refused."""
-    stopped: bool = False
-    """Whether it waits for a play."""
-    kept: bool = False
-    """Whether the settler makes the next tries."""
-    orphan: bool = False
-    """Whether the agent has left the room since: what comes of it says nothing about the next
-    membership."""
-
-
-@attrs.define(eq=False)
 class Entry:
     """All that a room knows of one message. Times are trio's."""
 
@@ -190,6 +165,8 @@ class Entry:
     """Runs that were begun here."""
     crashes: int = 0
     """Runs that ended an earlier process."""
+    attempt: int = 1
+    """Which run of the message this is, from 1, as far as anyone can tell; set when it is chosen."""
     tries: int = 0
     """How often it was put off in a row."""
     until: float = -math.inf
@@ -202,8 +179,6 @@ class Entry:
     """Whether its time at the head of the room is used up."""
     late: bool = False
     """Whether others went before it, so that its time stamp says nothing about them."""
-    hinted: bool = False
-    """Whether it was pushed and has not been looked at since."""
     resumes: bool = False
     """Whether a stop ended its last turn: then it runs first."""
     owed: bool = False
@@ -219,18 +194,48 @@ class Entry:
             raise RuntimeError(f"message {self.id} is {self.phase}: no row of it is kept")
         return self.message
 
-    @property
-    def attempt(self) -> int:
-        """Which run of the message the next one is, from 1, as far as anyone can tell."""
-        return max(self.before, self.crashes) + self.runs + 1
+    def take(self, message: ChatMessage) -> None:
+        """Keep a row, unless a newer one is kept."""
+        if self.message is None or _is_newer(message, self.message):
+            self.message = message
+
+    def take_up(self, now: float) -> None:
+        """It was put off, and its time has come: note what its waits have been."""
+        if self.phase is Phase.HELD:
+            left = self.hold_until - now
+            self.hold_left = None if left == math.inf else max(0.0, left)
+        self.was_aside |= self.phase is Phase.ASIDE
+        self.late |= self.phase in (Phase.ASIDE, Phase.REFUSED)
+        self.resumes = self.phase is Phase.STOPPED
+
+    def postpone(
+        self, wait: float, now: float, hold: float, *, waited: float = 0.0, endless: bool = False
+    ) -> bool:
+        """Let it wait; tell whether it holds the room, which keeps the order.
+
+        It does unless its time at the head is used up: *hold* seconds in all, of which *waited*
+        have passed just now.
+        """
+        self.tries += 1
+        self.until = now + wait
+        if self.was_aside:
+            return False
+        left = hold if self.hold_left is None else self.hold_left
+        self.hold_until = math.inf if endless else now + max(0.0, left - waited)
+        return True
 
 
 @attrs.define(eq=False)
 class Entries:
-    """id → entry, and the same by phase, in the order in which they came into it."""
+    """id → entry; bounded."""
 
+    hints: dict[str, Entry] = attrs.field(factory=dict, init=False)
+    """Those that were pushed and have not been looked at, in order; a move ends that."""
+    forgotten: datetime | None = attrs.field(default=None, init=False)
+    """The newest that was forgotten for want of room: who is older may have been known."""
     _all: dict[str, Entry] = attrs.field(factory=dict, init=False)
-    _phases: dict[Phase, dict[str, Entry]] = attrs.field(factory=dict, init=False)
+    phases: dict[Phase, dict[str, Entry]] = attrs.field(factory=dict, init=False)
+    """The same by phase, in the order in which they came into it."""
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._all.values()))
@@ -241,31 +246,31 @@ class Entries:
 
     def of(self, phase: Phase) -> list[Entry]:
         """Return the entries in a phase, the longest there first."""
-        entries = self._phases.get(phase)
+        entries = self.phases.get(phase)
         return list(entries.values()) if entries else []
 
     def count(self, phase: Phase) -> int:
         """Return how many messages are in a phase."""
-        entries = self._phases.get(phase)
+        entries = self.phases.get(phase)
         return len(entries) if entries else 0
 
-    def see(self, message: ChatMessage, agent_id: str) -> Entry:
+    def see(self, message: ChatMessage, delivery: Delivery) -> Entry:
         """Take in a row that was pushed or listed, and return its entry: the newest row counts."""
         entry = self._all.get(message.id)
         if entry is None:
             entry = Entry(message.id, inserted_at=message.inserted_at)
             self.move(entry, Move.SEE)
-        elif entry.message is not None and _is_newer(message, entry.message):
-            entry.message = message
-        attempts = message.delivery(agent_id).attempts or ()
+        if entry.phase not in _TOLD_AGAIN:
+            entry.take(message)
+        attempts = delivery.attempts
         if attempts:
             entry.spent = max(entry.spent, sum(each.status == "failed" for each in attempts))
             if not entry.begun:
                 entry.before = len(attempts)
         return entry
 
-    def move(self, entry: Entry, move: Move, *, keep: datetime | None = None) -> None:
-        """Make a move of the table; entries inserted at the instant *keep* are not evicted.
+    def move(self, entry: Entry, move: Move) -> None:
+        """Make a move of the table.
 
         Raises:
             RuntimeError: it is not in the table.
@@ -276,26 +281,33 @@ class Entries:
         if before is None:
             self._all[entry.id] = entry
         else:
-            del self._phases[before][entry.id]
+            del self.phases[before][entry.id]
+        self.hints.pop(entry.id, None)
         entry.phase = step.after
         if step.after in _TOLD_AGAIN:
             entry.message = None
-        entries = self._phases.setdefault(step.after, {})
+        entries = self.phases.setdefault(step.after, {})
         entries[entry.id] = entry
-        capacity = CAPACITY.get(step.after)
-        if capacity is not None and len(entries) > capacity:
-            old = (
-                e
-                for e in entries.values()
-                if not e.hinted and (keep is None or e.inserted_at != keep)
-            )
-            if (oldest := next(old, None)) is not None and oldest is not entry:
-                self.forget(oldest)
+        if len(entries) > CAPACITY.get(step.after, math.inf):
+            self._lose_oldest(entries, but=entry)
+
+    def _lose_oldest(self, entries: dict[str, Entry], *, but: Entry) -> None:
+        """Lose one of the entries of a phase; one whose work is done only in need."""
+        spare = [e for e in entries.values() if e is not but and e.id not in self.hints]
+        self._lose(next((e for e in spare if not e.owed), spare[0]))
+
+    def _lose(self, entry: Entry) -> None:
+        """Forget an entry for want of room: the list is asked about what is as old."""
+        when = entry.inserted_at
+        if when is not None and (self.forgotten is None or when > self.forgotten):
+            self.forgotten = when
+        self.forget(entry)
 
     def forget(self, entry: Entry) -> None:
         """Drop an entry."""
         if entry.phase is not None:
-            del self._all[entry.id], self._phases[entry.phase][entry.id]
+            del self._all[entry.id], self.phases[entry.phase][entry.id]
+            self.hints.pop(entry.id, None)
             entry.phase = None
 
     def room_aside(self, now: float) -> bool:
@@ -309,7 +321,7 @@ class Entries:
             return True
         due = next((entry for entry in waiting if entry.until <= now), None)
         if due is not None:
-            self.forget(due)
+            self._lose(due)
         return due is not None
 
     def next_due(self, after: float) -> float:

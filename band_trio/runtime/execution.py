@@ -25,11 +25,12 @@ from band_trio.runtime.chat_control import ChatControls
 from band_trio.runtime.drain import Drain, PassAbandoned
 from band_trio.runtime.entries import Entry, Phase
 from band_trio.runtime.interrupts import InterruptHooks
-from band_trio.runtime.journal import Journal, Probe, Read, Run, Settle, Todo, Wait
+from band_trio.runtime.journal import Journal
 from band_trio.runtime.lifecycle import HOOKS, MARKS, EndReason
 from band_trio.runtime.reads import Dirty
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.settler import Settler
+from band_trio.runtime.todo import Probe, Read, Run, Settle, Todo, Wait
 from band_trio.runtime.turn import Turn
 from band_trio.runtime.turn_listener import RoomTurnListener
 from band_trio.tools.ledger import Ledger
@@ -282,14 +283,16 @@ class ExecutionContext:
         if crashes.counts and not await self._may_run_again(entry):
             return
         try:
-            if self._ending is None and self.journal.chosen(entry, trio.current_time()):
-                await self._run_turn(entry)
+            if self._ending is None:
+                message = self.journal.chosen(entry, trio.current_time())
+                if message is not None:
+                    await self._run_turn(entry, message)
         finally:
             if crashes.alone == self.room_id:
                 crashes.done_alone(self.room_id)
 
-    async def _run_turn(self, entry: Entry) -> None:
-        turn, plays = self._open_turn(entry), self.journal.controls.plays
+    async def _run_turn(self, entry: Entry, message: ChatMessage) -> None:
+        turn, plays = self._open_turn(entry, message), self.journal.controls.plays
         self._turn = turn
         try:
             await turn.run()
@@ -320,8 +323,8 @@ class ExecutionContext:
         await self._bell.wait()
         return False
 
-    def _open_turn(self, entry: Entry) -> Turn:
-        message, services = entry.row, self._services
+    def _open_turn(self, entry: Entry, message: ChatMessage) -> Turn:
+        services = self._services
         hub = message.sender_type == SYNTHETIC_SENDER_TYPE and is_contact_hub_turn(
             sender_type=message.sender_type, sender_id=message.sender_id
         )

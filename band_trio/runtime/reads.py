@@ -12,6 +12,8 @@ from typing import Final
 
 import attrs
 
+from band_trio.config import SessionConfig
+
 JOIN_SECONDS: Final = 2.0
 """Longest wait of a new connection's first read for the join of the room's topic. Joined before,
 nothing is missed between the read and the first push; later, the list is read once more."""
@@ -33,12 +35,7 @@ class Dirty(IntEnum):
 class Reads:
     """The reads of one room."""
 
-    _shortest: float
-    """Seconds from one idle read to the next after one that found work."""
-    _longest: float
-    """Most seconds: twice as long each time."""
-    _stopped: float
-    """Seconds from one probe of a stopped room to the next."""
+    _session: SessionConfig
     dirty: Dirty = attrs.field(default=Dirty.FIRST, init=False)
     epoch: int = attrs.field(default=0, init=False)
     """Rises with each new connection, as far as this room was told."""
@@ -51,16 +48,11 @@ class Reads:
     _poll_wait: float | None = attrs.field(default=None, init=False)
     _first_at: float = attrs.field(default=0.0, init=False)
     """When a first read need not wait for the join any longer."""
-    _read_in: int = attrs.field(default=-1, init=False)
+    read_in: int = attrs.field(default=-1, init=False)
     """The epoch in which the list was last read to its end."""
     probe_at: float = attrs.field(default=0.0, init=False)
     """When a stopped room is asked for next."""
     _probed_in: int = attrs.field(default=0, init=False)
-
-    @property
-    def complete(self) -> bool:
-        """Whether the list was read to its end in this epoch and nothing asks for a new read."""
-        return self._read_in == self.epoch and self.dirty is Dirty.CLEAN
 
     @property
     def due(self) -> float:
@@ -69,7 +61,7 @@ class Reads:
 
     def begin(self, now: float, *, joined: bool) -> None:
         """The room is served from now on; *joined*: its topic is, from an earlier try."""
-        self.caught_up, self._read_in = False, -1
+        self.caught_up, self.read_in = False, -1
         self.poll_at, self._poll_wait = math.inf, None
         self._ask_first(now if joined else now + JOIN_SECONDS)
 
@@ -96,12 +88,13 @@ class Reads:
 
     def ended(self, epoch: int, now: float, *, found: bool) -> None:
         """A pass has come to the end of the list, in an *epoch*; *found*: it ran something."""
-        self._read_in, self.caught_up = epoch, True
+        self.read_in, self.caught_up = epoch, True
+        shortest, longest = self._session.idle_resync_seconds, self._session.idle_resync_max_seconds
         if self._poll_wait is None:  # the first wait is spread, so that rooms do not poll together
-            self._poll_wait = self._shortest
-            self.poll_at = now + random.uniform(0, self._shortest)
+            self._poll_wait = shortest
+            self.poll_at = now + random.uniform(0, shortest)
             return
-        self._poll_wait = self._shortest if found else min(2 * self._poll_wait, self._longest)
+        self._poll_wait = shortest if found else min(2 * self._poll_wait, longest)
         self.poll_at = now + self._poll_wait
 
     def probe_due(self, now: float) -> bool:
@@ -110,4 +103,5 @@ class Reads:
 
     def probed(self, now: float) -> None:
         """It was asked for, or it has just been stopped."""
-        self.probe_at, self._probed_in = now + self._stopped, self.epoch
+        wait = self._session.stopped_resync_seconds or self._session.idle_resync_seconds
+        self.probe_at, self._probed_in = now + wait, self.epoch

@@ -30,12 +30,12 @@ from band_trio.link.api import Answer
 from band_trio.link.rest import RestClient
 from band_trio.link.tries import NotSentError
 from band_trio.logs import RepeatedLog
-from band_trio.runtime.answers import ClaimResult, MarkResult, claim_outcome, mark_result
-from band_trio.runtime.entries import Entry, Mark, Phase
+from band_trio.runtime.answers import FINAL, ClaimResult, MarkResult, claim_outcome, mark_result
+from band_trio.runtime.entries import Entry, Phase
 from band_trio.runtime.journal import Journal
 from band_trio.runtime.journals import Journals
 from band_trio.runtime.lifecycle import MARKS, Lifecycle
-from band_trio.runtime.verdict import Fate, Report
+from band_trio.runtime.verdict import Fate, Mark, Report
 from band_trio.trace import Claimed, Marked, Posted, Recorded, Tracer
 
 _log: Final = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class Settler:
         mark = entry.mark
         if mark is None:
             return
-        journal.mark_began(entry)
+        mark.tries += 1
         plays = journal.controls.plays
         answer, why = None, "no answer in time"
         with bound:
@@ -140,7 +140,7 @@ class Settler:
         meant = MarkResult.UNCONFIRMED if outdated else result
         journal.mark_answered(entry, meant, trio.current_time(), told=told)
         self._tracer(Marked(journal.room_id, entry.id, mark.verdict.word, result.value))
-        if result.final:
+        if result in FINAL:
             self._confirmed(journal, mark, result)
         elif mark.tries in (1, 5) or mark.tries % 50 == 0:
             _repeated.warning(

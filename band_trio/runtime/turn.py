@@ -29,6 +29,7 @@ from band_trio.runtime.hooks import contained
 from band_trio.runtime.journal import Journal
 from band_trio.runtime.judgement import Ending, log_failure
 from band_trio.runtime.lifecycle import EndReason
+from band_trio.runtime.room_context import TurnContext
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.verdict import Fate
 from band_trio.shares import ROOM
@@ -76,8 +77,10 @@ class Turn:
     """Whether the handler has been called."""
     _error: BaseException | None = attrs.field(default=None, init=False)
     """What left the handler, its nursery or the preprocessor; a lone leaf is unwrapped."""
+    _context: TurnContext | None = attrs.field(default=None, init=False)
+    """What it was told of the room; committed once it has done its work."""
     _commit: Callable[[], None] | None = attrs.field(default=None, init=False)
-    """Commits what the turn was told of the room, once it has done its work."""
+    """Commits that, where the preprocessor has a way of its own."""
     _declined: bool = attrs.field(default=False, init=False)
     """Whether the preprocessor wanted no turn for it."""
 
@@ -138,11 +141,11 @@ class Turn:
 
     async def _work(self) -> None:
         """Prepare the input and run the handler on it."""
-        services = self._services
+        services, attempt = self._services, self.entry.attempt
         await self._briefing.refresh(self.message)
-        context = self._briefing.context(self.ledger, self.entry.attempt)
+        context = self._context = self._briefing.context(self.ledger, attempt)
         limit = services.session.max_cycle_seconds
-        if limit is not None and (context.is_session_bootstrap or self.entry.attempt > 1):
+        if limit is not None and (context.is_session_bootstrap or attempt > 1):
             limit += services.session.history_seconds  # loading it has a bound of its own
         self._limit(limit)
         process = services.app.preprocessor.process
@@ -154,7 +157,8 @@ class Turn:
                 f"the preprocessor returned {type(inp).__name__}; it must be an AgentInput or None"
             )
         elif self._may_start(bootstrap=inp.is_session_bootstrap):
-            self._commit = inp.commit_context or context.commit_context
+            if inp.commit_context not in (None, context.commit_context):
+                self._commit = inp.commit_context
             await self._handle(inp)
 
     def _may_start(self, *, bootstrap: bool) -> bool:
@@ -167,7 +171,7 @@ class Turn:
             self.end(services.lifecycle.end_reason)
         if self.ended_by is not None:
             return False
-        services.tracer(Started(room_id, self.entry.id, self.entry.attempt, bootstrap))
+        services.tracer(Started(room_id, self.entry.id, self.ledger.attempt, bootstrap))
         self._started = True
         self._journal.run_began(self.entry)
         services.crashes.begin(room_id, self.entry.id)
@@ -279,5 +283,7 @@ class Turn:
         services.tracer(Recorded(room_id, entry.id, verdict.word))
         if verdict.did_its_work and self._commit is not None:
             contained("commit_context", self._commit, None)
+        elif verdict.did_its_work and self._context is not None:
+            self._context.commit_context()
         if verdict.fate is Fate.FAILED and last:
             services.tracer(GivenUp(room_id, entry.id))

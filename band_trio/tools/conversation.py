@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from band_trio import texts
@@ -156,10 +157,13 @@ def _row(message: ChatMessage | Mapping[str, Any]) -> ChatMessage:
     return structure({**defaults, "message_type": MessageType.TEXT.value, **message}, ChatMessage)
 
 
+_poses: Final = lru_cache(maxsize=256)(poses_as_platform)  # few names speak often
+
+
 def _sender_name(message: ChatMessage, participants: Iterable[Person]) -> str | None:
     person = next((p for p in participants if p.get("id") == message.sender_id), {})
     name = person.get("name") or message.sender_name
-    if isinstance(name, str) and poses_as_platform(name):
+    if isinstance(name, str) and (_poses if len(name) < 100 else poses_as_platform)(name):
         # The platform's own lines begin with that word; a participant must not look like it.
         handle = bare_handle(person.get("handle")) or message.sender_id
         return f"{name} (@{handle})"
