@@ -2,7 +2,8 @@
 
 The third message of a room, roster and history read long ago, is profiled under a virtual clock, on
 a platform in memory: from the push that tells the agent of it to the answer to its mark. Ours are
-the frames of `band_trio` without `localband` and `testing`. A frame counts each time it is entered:
+the frames of `band_trio` without `localband` and `testing`, and without what these call: it is the
+platform's work. A frame counts each time it is entered:
 a coroutine that goes on after a wait counts again, with all those that wait for it.
 
 * Changes of file: entered frames of ours, in the room's task, whose nearest caller of ours lies in
@@ -79,28 +80,32 @@ class Journey:
         self.calls += 1
         if event == "c_call" or (file := _file(frame)) is None:
             return
+        callers = _callers(frame)
+        if any(caller.startswith(NOT_OURS) for caller in callers):
+            return
         self.files[file] += 1
         if _task().startswith(ROOM_TASK):
-            callers = _callers(frame)
             change = bool(callers) and callers[0] != file
             self.steps.append(Step(file, frame.f_code.co_qualname, len(callers), change))
 
 
 def _file(frame: FrameType) -> str | None:
     """Return the file of a frame of ours, as a path in the package; None for one that is not."""
+    name = _path(frame)
+    return None if name is None or name.startswith(NOT_OURS) else name
+
+
+def _path(frame: FrameType) -> str | None:
     name = frame.f_code.co_filename
-    if not name.startswith(PACKAGE):
-        return None
-    name = name.removeprefix(PACKAGE)
-    return None if name.startswith(NOT_OURS) else name
+    return name.removeprefix(PACKAGE) if name.startswith(PACKAGE) else None
 
 
 def _callers(frame: FrameType) -> list[str]:
-    """Return the files of the callers of ours, the nearest first."""
+    """Return the files of its callers in the package, the nearest first."""
     found: list[str] = []
     caller = frame.f_back
     while caller is not None:
-        if (file := _file(caller)) is not None:
+        if (file := _path(caller)) is not None:
             found.append(file)
         caller = caller.f_back
     return found

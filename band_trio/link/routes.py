@@ -23,7 +23,7 @@ _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 UNREADABLE: Final = "unreadable_answer"
 """Our code for a success without the data that was asked for."""
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
 """Ids that are written as they are; the platform's own are."""
 _STOPPED: Final = re.compile(r"execution\b.*\bstopped", re.IGNORECASE | re.DOTALL)
 
@@ -67,10 +67,10 @@ def segment(name: str) -> str:
     Raises:
         InvalidToolArgumentsError: it cannot be an id.
     """
+    if type(name) is str and _PLAIN.fullmatch(name):
+        return name
     if not ID.accepts(name):
         raise InvalidToolArgumentsError(f"An id consists of {ID}. Nothing was requested.")
-    if _PLAIN.fullmatch(name):
-        return name
     return quote(name, safe="") if name not in (".", "..") else name.replace(".", "%2E")
 
 

@@ -20,7 +20,7 @@ from band_trio.protocol.rest import ChatMessage, Page
 from band_trio.protocol.structure import MOST_ITEMS
 from band_trio.runtime.history import HistoryWalk, SaidSince
 from band_trio.runtime.room_context import TurnContext
-from band_trio.runtime.roster import People, Roster
+from band_trio.runtime.roster import Roster
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.system_lines import SystemLines
 from band_trio.shares import work_of
@@ -161,13 +161,13 @@ class Briefing:
             lines=upto,
         )
 
-    def commit(self, roster: People, lines: int) -> None:
-        """A turn that was told *roster* and the system lines up to *lines* has been completed."""
+    def commit(self, told: TurnContext) -> None:
+        """A turn that was told this has been completed."""
         if not self._lost:
             self._bootstrapped, self._walk = True, None
-        self.roster.committed = roster
+        self.roster.committed = told.roster
         if self._lines:
-            self._lines.commit(lines)
+            self._lines.commit(told.lines)
 
     def _roster_text(self, people: list[dict[str, Any]]) -> str:
         return build_participants_message(people, agent_id=self._services.me.id)

@@ -284,6 +284,6 @@ class Turn:
         if verdict.did_its_work and self._commit is not None:
             contained("commit_context", self._commit, None)
         elif verdict.did_its_work and self._context is not None:
-            self._context.commit_context()
+            self._briefing.commit(self._context)
         if verdict.fate is Fate.FAILED and last:
             services.tracer(GivenUp(room_id, entry.id))

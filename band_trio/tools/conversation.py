@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 from band_trio import texts
 from band_trio.protocol.rest import ChatMessage
 from band_trio.protocol.structure import structure
-from band_trio.tools.mentions import bare_handle, normalize_handle
 from band_trio.types import MessageType, PlatformMessage, poses_as_platform, speaker_label
 
 __all__ = [
@@ -44,6 +43,16 @@ Row = TypeVar("Row", ChatMessage, Mapping[str, Any], dict[str, Any])
 
 
 # --------------------------------------------------------------------------- mentions
+
+
+def bare_handle(handle: object) -> str:
+    """Return a handle without its `@`; empty for what is no text."""
+    return handle.strip().lstrip("@") if isinstance(handle, str) else ""
+
+
+def normalize_handle(handle: str) -> str:
+    """Return a handle with exactly one leading `@`."""
+    return "@" + bare_handle(handle)
 
 
 def replace_uuid_mentions(content: str, participants: Iterable[Person]) -> str:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial, wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 import trio
 
@@ -25,15 +25,16 @@ from band_trio.errors import (
 from band_trio.link.routes import UNREADABLE, says_stopped
 from band_trio.protocol.rest import Page, Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
+from band_trio.tools.conversation import bare_handle
 from band_trio.tools.custom import CustomToolDef, CustomTools
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.direct import AnswersNames, argument_check
 from band_trio.tools.flights import FlightLostError, Flights
 from band_trio.tools.ledger import Ledger, TurnListener
-from band_trio.tools.mentions import bare_handle, mentionable
+from band_trio.tools.mentions import mentionable
 from band_trio.tools.rest_port import ToolRest
 from band_trio.tools.results import without_nulls
-from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
+from band_trio.types import AdapterFeatures, RoomContext, ToolCallOutcome, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
 
@@ -134,6 +135,20 @@ class ToolCore(AnswersNames):
         """Tools of the application; those of the platform are looked up first."""
         self._hub_room_id = hub_room_id
         self._roster: list[dict[str, Any]] = [dict(person) for person in participants or ()]
+
+    @classmethod
+    def from_context(cls, ctx: RoomContext) -> Self:
+        """Make the tools for the turn that *ctx* describes."""
+        return cls(
+            ctx.room_id,
+            ctx.rest,
+            ctx.participants,
+            hub_room_id=ctx.hub_room_id,
+            agent_id=ctx.agent_id,
+            features=ctx.features,
+            # The context's ledger is the runtime's own, which is what the tools write.
+            turn=cast(Ledger, ctx.turn),
+        )
 
     # Calls under way, made with the first one: most turns make few.
 
