@@ -194,6 +194,11 @@ class Entry:
             raise RuntimeError(f"message {self.id} is {self.phase}: no row of it is kept")
         return self.message
 
+    def precedes(self, other: Entry) -> bool:
+        """Tell whether it is older than another one, as far as time stamps tell."""
+        mine, its = self.inserted_at, other.inserted_at
+        return mine is not None and its is not None and mine < its
+
     def take(self, message: ChatMessage) -> None:
         """Keep a row, unless a newer one is kept."""
         if self.message is None or _is_newer(message, self.message):

@@ -181,10 +181,12 @@ class Journal:
         most = min(self._session.room_hints, CAPACITY[Phase.LISTED] - 1)
         if entry.id in hints or not self._is_ready(entry, now):
             return
-        if entry.phase is Phase.LISTED and len(hints) < most and not self.is_used_up(entry):
-            hints[entry.id] = entry
-        else:
+        is_new = entry.phase is Phase.LISTED and not self.is_used_up(entry)
+        last = next(reversed(hints.values()), None)
+        if not is_new or len(hints) >= most or (last is not None and entry.precedes(last)):
             self.reads.ask(Dirty.CAUSED)
+        if is_new and len(hints) < most:
+            hints[entry.id] = entry
 
     def new_epoch(self, now: float) -> None:
         """The connection is a new one: pushes may be lost, refusals may have changed."""

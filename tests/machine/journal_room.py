@@ -219,7 +219,7 @@ class Room:
             mark = entry.mark
             if mark is not None and mark.kept and mark.due <= self.now:
                 self._tell()
-                self.journal.mark_began(entry)
+                mark.tries += 1
                 self._mark_answered(entry, *self._try_mark(entry, fault))
 
     def _try_mark(self, entry: Entry, fault: Fault) -> tuple[MarkResult, float]:
@@ -320,7 +320,7 @@ class Room:
         before = self._blockers(entry)
         yield At("choose", entry)
         self._tell()
-        if not self.journal.chosen(entry, self.now):
+        if self.journal.chosen(entry, self.now) is None:
             return
         self._check_choice(entry, before)
         self._ended_by = None
@@ -350,7 +350,8 @@ class Room:
 
     def _settle(self, entry: Entry) -> Steps:
         self._tell()
-        self.journal.mark_began(entry)
+        assert entry.mark is not None
+        entry.mark.tries += 1
         result, told = yield At("mark", entry)
         self._mark_answered(entry, result, told)
         if entry.mark is not None:
@@ -454,6 +455,7 @@ class Room:
             if notes.posted.number < mine.posted.number
             and (notes.told or notes.posted.number <= self._covered)
             and not (notes.posted.deleted or notes.posted.processed)
+            and notes.posted.failed < self.session.max_message_retries
         ]
 
     def _check_choice(self, entry: Entry, before: list[Notes]) -> None:
@@ -480,7 +482,8 @@ class Room:
             assert entries.count(phase) <= CAPACITY.get(phase, math.inf), f"77: {phase} is full"
         assert sum(entries.count(phase) for phase in _IN_WORK) <= 1, "1: two at once"
         assert entries.count(Phase.STOPPED) <= 1, "49: two were stopped"
-        assert entries.count(Phase.DECIDED) <= self.session.room_unsettled, "77: too many verdicts"
+        most = self.session.room_unsettled + 1  # one may be consumed during a turn
+        assert entries.count(Phase.DECIDED) <= most, "77: too many verdicts"
         assert len(entries.hints) <= self.session.room_hints, "77: too many hints"
         assert all(e.phase is Phase.LISTED and e.message for e in entries.hints.values())
         held = journal.held

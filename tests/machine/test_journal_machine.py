@@ -78,8 +78,9 @@ class JournalMachine(RuleBasedStateMachine):
             posted.live, posted.failed = how == "live", int(how == "failed")
             posted.processed = how == "processed"
         if live:  # it has read its list, and is idle
+            self.pass_time(3.0)
             self.answer_well(40)
-            self.pass_time(5.0)
+            self.pass_time(3.0)
 
     # ------------------------------------------------------------------ messages
 
