@@ -27,7 +27,6 @@ from band_trio.options import (
     count,
     optional_seconds,
     pair_problem,
-    problem,
     raise_problems,
     rate,
     seconds,
@@ -122,8 +121,6 @@ class SessionConfig:
     health."""
     control_hook_seconds: float = seconds(5)
     """Longest `on_interrupt`; the next turn of the room waits for it."""
-    error_text_chars: int = count(1000)
-    """Characters of an error text that is sent to the platform."""
     max_crashes: int = count(3)
     """Runs of one message that may end the process; then it is given up unrun."""
     room_hints: int = count(64)
@@ -197,16 +194,10 @@ class AgentConfig:
     """Longest opening of a socket, its handshake included."""
     join_seconds: float = seconds(10)
     """Longest wait for the answer to a join of a topic."""
-    leave_seconds: float = seconds(1)
-    """Longest wait for the answer to a leave."""
-    close_seconds: float = seconds(1)
-    """Longest goodbye of a socket."""
     reconnect_base_seconds: float = seconds(0.5)
     """Longest wait before the first reconnect; doubled with each failure."""
     reconnect_cap_seconds: float = seconds(30)
     """Longest wait before any reconnect."""
-    stable_seconds: float = seconds(60)
-    """A connection of this age forgets earlier failures."""
     conflict_wait_seconds: float = seconds(30)
     """How long `ConflictPolicy.REJECT` waits for the other to go."""
     heartbeat_seconds: float = seconds(30)
@@ -220,23 +211,14 @@ class AgentConfig:
     third of it for one room at most; the other for what the runtime reads and reports by itself."""
     rest_priority: int = count(8)
     """Requests at once reserved for claims and marks."""
-    rest_pool: int = count(40)
-    """What these together must stay below. Nothing else follows from it: each request has a
-    connection of its own."""
     rest_try_seconds: float = seconds(15)
     """Longest single request, its wait for a free token included."""
     rest_call_seconds: float = seconds(60)
     """A whole repeatable call, its repetitions included."""
     retry_after_cap_seconds: float = seconds(60)
     """A tool call that is told to wait longer fails instead; the runtime itself waits."""
-    resync_rate: float = rate(50)
-    """Speculative reads per second of the whole agent."""
-    resync_burst: int = count(100)
-    """Such reads at once after a quiet time."""
-    contact_hook_seconds: float = seconds(30)
-    """Without effect: contact events are not supported yet."""
-    contact_queue: int = count(256)
-    """Without effect: contact events are not supported yet."""
+    resync_rate: float = rate(8)
+    """Speculative reads per second of the whole agent, in the long run."""
     stop_overhead_seconds: float = seconds(2)
     """What a stop may take beyond its grace: last marks, clean-up, goodbye."""
 
@@ -248,11 +230,6 @@ class AgentConfig:
         policy: object = self.conflict_policy
         if not isinstance(policy, ConflictPolicy):
             more.append(f"conflict_policy must be a ConflictPolicy, not {self.conflict_policy!r}")
-        fields = attrs.fields_dict(AgentConfig)
-        lanes = [fields[name] for name in ("rest_bulk", "rest_priority", "rest_pool")]
-        sound = not any(problem(lane, getattr(self, lane.name)) for lane in lanes)
-        if sound and self.rest_bulk + self.rest_priority >= self.rest_pool:
-            more.append("rest_bulk + rest_priority must stay below rest_pool")
         transport: object = self.rest_transport
         if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
             kind = type(transport).__name__

@@ -52,6 +52,7 @@ async def test_a_cancellation_passes_bare_and_an_error_beside_it_wins() -> None:
         try:
             async with hidden_nursery("this"), trio.open_nursery() as nursery:
                 nursery.start_soon(trio.sleep_forever)
+                nursery.start_soon(trio.sleep_forever)
         except trio.Cancelled:
             bare = True
             raise

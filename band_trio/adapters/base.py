@@ -198,7 +198,7 @@ class SimpleAdapter(ABC, Generic[H]):
 
     async def on_event(self, inp: AgentInput) -> None:
         """Convert the history, offer the application's own tools, and call `on_message`."""
-        if self.custom_tools:
+        if self.custom_tools.tools:
             inp.tools.use_custom_tools(self.custom_tools)
         history: Any = inp.history
         if self.history_converter is not None:

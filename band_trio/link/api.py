@@ -41,7 +41,7 @@ from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import WORDS_CHARS, ErrorBody
 from band_trio.proxies import PORTS
-from band_trio.shares import FairLimiter, Limiter, is_work_of_a_room
+from band_trio.shares import ROOM, FairLimiter
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
@@ -136,9 +136,9 @@ class Api:
         self.secrets: Final = (secret,)
         self._base = urlsplit(rest_url).path
         application = max(1, config.rest_bulk // 2)
-        self._lanes: dict[Lane, Limiter] = {
-            Lane.PRIORITY: Limiter(config.rest_priority),
-            Lane.RUNTIME: Limiter(max(1, config.rest_bulk - application)),
+        self._lanes: dict[Lane, trio.CapacityLimiter | FairLimiter] = {
+            Lane.PRIORITY: trio.CapacityLimiter(config.rest_priority),
+            Lane.RUNTIME: trio.CapacityLimiter(max(1, config.rest_bulk - application)),
             Lane.APPLICATION: FairLimiter(application),
         }
         self._carrier = carrier
@@ -167,14 +167,14 @@ class Api:
         except (ValueError, TypeError) as exc:
             return Answer(UNSENDABLE_STATUS, error=self._unsendable(method, path, exc))
         seconds = self.config.rest_try_seconds if within is None else within
-        if seconds <= 0:
-            await trio.lowlevel.checkpoint()
-            raise self._late(NotSentError, method, path)
-        lane = parts.get("lane") or (Lane.APPLICATION if is_work_of_a_room() else Lane.RUNTIME)
+        lane = parts.get("lane") or (Lane.RUNTIME if ROOM.get() is None else Lane.APPLICATION)
         tokens, task = self._lanes[lane], trio.lowlevel.current_task()
         reply, sending = None, False
         with trio.move_on_after(seconds):
-            await tokens.acquire_on_behalf_of(task)
+            try:
+                tokens.acquire_on_behalf_of_nowait(task)
+            except trio.WouldBlock:
+                await tokens.acquire_on_behalf_of(task)
             try:
                 await trio.lowlevel.checkpoint_if_cancelled()
                 sending = True
@@ -191,7 +191,8 @@ class Api:
             finally:
                 tokens.release_on_behalf_of(task)
         if reply is None:
-            raise self._late(OutcomeUnknownError if sending else NotSentError, method, path)
+            error = OutcomeUnknownError if sending else NotSentError
+            raise error(f"{self.rest_url} gave no answer to {_what(method, path)} in time.")
         return self._answer(reply, method, path, raw=parts.get("raw", False))
 
     def _written(self, path: str, parts: RequestParts) -> tuple[str, Mapping[str, str], bytes]:
@@ -220,9 +221,6 @@ class Api:
     def _unsendable(self, method: str, path: str, exc: Exception) -> ErrorBody:
         """Say that a request cannot be written; it is as if the platform had refused it."""
         return ErrorBody(UNSENDABLE, f"{_what(method, path)} cannot be sent: {self._said(exc)}")
-
-    def _late(self, kind: type[BandConnectionError], method: str, path: str) -> BandConnectionError:
-        return kind(f"{self.rest_url} gave no answer to {_what(method, path)} in time.")
 
     def _answer(self, reply: Reply, method: str, path: str, *, raw: bool) -> Answer:
         status, flaw = reply.status, reply.flaw

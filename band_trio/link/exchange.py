@@ -13,6 +13,8 @@ import attrs
 
 from band_trio.hygiene import clean_text
 
+WITH_LENGTH: Final = ("POST", "PUT", "PATCH")
+"""Methods whose requests say how long their body is although there is none."""
 _AS_IT_IS: Final = (b"", b"identity")
 
 

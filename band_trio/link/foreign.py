@@ -8,7 +8,7 @@ from typing import Final, cast
 import httpx  # noqa: ASYNC127, TID251 - the interface of transports
 import trio
 
-from band_trio.link.exchange import CutOff, Reply, Unreached, head_flaw, too_long
+from band_trio.link.exchange import WITH_LENGTH, CutOff, Reply, Unreached, head_flaw, too_long
 
 POOL_SECONDS: Final = 5.0
 """Longest wait inside a pool that the application has brought; ours have nothing to wait for."""
@@ -33,7 +33,8 @@ class ForeignTransport:
     ) -> None:
         self._transport = transport
         self._origin = origin
-        self._headers = httpx.Headers(headers)
+        host = httpx.URL(origin).netloc
+        self._headers = [(b"Host", host), *httpx.Headers(headers).raw]
         # The rest of a try is bounded by its scope alone: a library's own bounds start again with
         # every byte.
         self._extensions = {
@@ -49,14 +50,15 @@ class ForeignTransport:
         self, method: str, target: str, headers: Mapping[str, str], content: bytes, limit: int
     ) -> Reply:
         """Send one request; see `Carrier`."""
-        all_headers = self._headers
-        if headers:
-            all_headers = all_headers.copy()
-            all_headers.update(headers)
-        url = httpx.URL(self._origin + target)
+        lines = [*self._headers, *httpx.Headers(headers).raw] if headers else [*self._headers]
+        if content or method in WITH_LENGTH:
+            lines.append((b"Content-Length", b"%d" % len(content)))
+        # As a stream: else the library looks through the headers, for what it would add.
         request = httpx.Request(
-            method, url, headers=all_headers, content=content, extensions=self._extensions
-        )
+            method, self._origin + target, headers=lines, stream=httpx.ByteStream(content),
+            extensions=self._extensions,
+        )  # fmt: skip
+        request.read()
         try:
             response = await self._transport.handle_async_request(request)
             return await _read(response, limit)
@@ -77,7 +79,9 @@ async def _read(response: httpx.Response, limit: int) -> Reply:
     for name, value in response.headers.raw:
         headers.setdefault(name.lower(), value)
     content = bytearray()
-    flaw = head_flaw(headers, limit)
+    length = headers.get(b"content-length", b"")
+    odd = len(length) > 7 or (length.isdigit() and int(length) > limit)
+    flaw = head_flaw(headers, limit) if odd or b"content-encoding" in headers else ""
     try:
         if not flaw:
             async for part in stream:

@@ -23,7 +23,6 @@ def wanted_topics(agent_id: str, config: AgentConfig, state: LinkState) -> Topic
         first=agent_control(agent_id),
         parallel=config.join_parallel,
         join_seconds=config.join_seconds,
-        leave_seconds=config.leave_seconds,
         next_ref=state.next_ref,
     )
 
@@ -85,7 +84,7 @@ class BandLink:
 
         `started()` is called once a connection is up and its control topic is joined. Until then
         failures are transient up to *patience_until* (trio time); afterwards there is no limit.
-        Cancelling sends one close frame, `close_seconds` at most.
+        Cancelling sends one close frame, a second at most.
 
         Raises:
             BandAuthError: the key was refused.

@@ -35,6 +35,8 @@ from band_trio.trace import EpochBegan, EpochEnded, Joined, Tracer
 _log: Final = logging.getLogger(__name__)
 _repeated: Final = RepeatedLog(_log)
 
+STABLE_SECONDS: Final = 60.0
+"""A connection of this age forgets earlier failures."""
 _OURS: Final = frozenset({"vsn", "agent_id", "on_conflict", "api_key", "token"})
 
 
@@ -200,7 +202,7 @@ class Supervisor:
 
     async def _wait_after(self, end: ConnectionEnd, lifetime: float) -> float:
         """Return how long to wait before the next try, or raise what ends the run."""
-        if lifetime >= self._config.stable_seconds:
+        if lifetime >= STABLE_SECONDS:
             self._failures = 0
         verdict = judge(end, self._where, first=not self._started)
         if isinstance(verdict, GiveUp):

@@ -20,7 +20,7 @@ import httptools
 import trio
 
 from band_trio.link.dialler import DialError
-from band_trio.link.exchange import CutOff, Reply, Unreached, head_flaw, too_long
+from band_trio.link.exchange import WITH_LENGTH, CutOff, Reply, Unreached, head_flaw, too_long
 from band_trio.link.tcp import TcpStream
 
 HEAD_BYTES: Final = 64 * 2**10
@@ -31,8 +31,6 @@ READ_BYTES: Final = 64 * 2**10
 """Most bytes of one read."""
 IDLE_SECONDS: Final = 30.0
 """A connection that was not needed for this long is closed when the next exchange ends."""
-_WITH_LENGTH: Final = ("POST", "PUT", "PATCH")
-"""Methods whose requests say how long their body is although there is none."""
 
 
 class Transport:
@@ -78,7 +76,7 @@ class Transport:
         them the key."""
         first = f"{method} {target} HTTP/1.1\r\n".encode("ascii")
         more = _lines(headers) if headers else b""
-        if content or method in _WITH_LENGTH:
+        if content or method in WITH_LENGTH:
             more += b"Content-Length: %d\r\n" % len(content)
         return memoryview(b"%b%b%b\r\n%b" % (first, self._fixed, more, content))
 
@@ -139,7 +137,10 @@ class _Connection:
             await self._stream.send_all(wire)
         while not self._status:
             await self._read()
-        flaw = head_flaw(self._headers, limit)
+        headers = self._headers
+        length = headers.get(b"content-length", b"")
+        odd = len(length) > 7 or (length.isdigit() and int(length) > limit)
+        flaw = head_flaw(headers, limit) if odd or b"content-encoding" in headers else ""
         while not (self._complete or flaw or len(self._body) > limit):
             await self._read()
         if len(self._body) > limit and not flaw:

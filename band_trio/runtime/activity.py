@@ -61,7 +61,7 @@ class WorkingIndicator:
     def end(self) -> None:
         """Take back that a turn is working, where it was said; without `begin` nothing happens."""
         if self._next is not None:
-            self._next.cancel()
+            self._next.look = None
             self._hide()
             self._next = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import attrs
 
@@ -75,17 +76,16 @@ class MarkResult(StrEnum):
     """The error text was refused: tried again with the bare class name."""
     UNCONFIRMED = "unconfirmed"
 
-    @property
-    def final(self) -> bool:
-        """Whether the matter is closed."""
-        return self in (MarkResult.ACCEPTED, MarkResult.REJECTED, MarkResult.NOT_FOUND)
+
+FINAL: Final = (MarkResult.ACCEPTED, MarkResult.REJECTED, MarkResult.NOT_FOUND)
+"""Results after which the matter is closed."""
 
 
 def mark_result(answer: Answer) -> MarkResult:
     """Read the answer to `processed` or `failed`."""
     if answer.status == 200:
-        body = answer.data
-        refused = isinstance(body, dict) and body.get("success") is False
+        data = answer.body.get("data") if isinstance(answer.body, dict) else None
+        refused = isinstance(data, dict) and data.get("success") is False
         return MarkResult.UNCONFIRMED if refused else MarkResult.ACCEPTED
     if answer.status == 204:
         return MarkResult.STOPPED

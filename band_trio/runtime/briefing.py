@@ -20,7 +20,7 @@ from band_trio.protocol.rest import ChatMessage, Page
 from band_trio.protocol.structure import MOST_ITEMS
 from band_trio.runtime.history import HistoryWalk, SaidSince
 from band_trio.runtime.room_context import TurnContext
-from band_trio.runtime.roster import People, Roster
+from band_trio.runtime.roster import Roster
 from band_trio.runtime.services import RoomServices
 from band_trio.runtime.system_lines import SystemLines
 from band_trio.shares import work_of
@@ -66,11 +66,12 @@ class Briefing:
         event of their coming may be lost.
         """
         roster, named = self.roster, _named(message, self._services.me.id)
-        if roster.stale or roster.misses(named):
+        unknown = [each for each in named if each not in roster.people]
+        if roster.stale or (unknown and roster.misses(unknown)):
             await self._load_roster()
-            if not roster.stale:
-                roster.note_read_for(named)
-        await self.run_callbacks()
+            roster.note_read_for(named)  # after one that failed the next turn reads anyway
+        if roster.waiting:
+            await self.run_callbacks()
 
     async def _load_roster(self) -> None:
         services = self._services
@@ -111,8 +112,6 @@ class Briefing:
         After `hook_seconds` no further one begins: what is left then is told next time. So is one
         that was cut off because the turn or the room has to end.
         """
-        if not self.roster.has_changes:
-            return
         services = self._services
         seconds = services.session.hook_seconds
         deadline = trio.current_time() + seconds
@@ -144,7 +143,7 @@ class Briefing:
         services, roster = self._services, self.roster
         lines, upto = self._lines.pending() if self._lines else (None, 0)
         ledger.attempt = attempt
-        people = roster.copy()
+        snapshot, people, news = roster.told()
         return TurnContext(
             room_id=self._room_id,
             agent_id=services.me.id,
@@ -153,25 +152,24 @@ class Briefing:
             features=services.app.adapter.features,
             turn=ledger,
             is_session_bootstrap=not self._bootstrapped,
-            participants_msg=self._roster_text(people),
+            participants_msg=self._roster_text(people) if news else None,
             contacts_msg=lines,
             participants=people,
             source=self,
-            roster=roster.snapshot(),
+            roster=snapshot,
+            attempt=attempt,
             lines=upto,
         )
 
-    def commit(self, roster: People, lines: int) -> None:
-        """A turn that was told *roster* and the system lines up to *lines* has been completed."""
+    def commit(self, told: TurnContext) -> None:
+        """A turn that was told this has been completed."""
         if not self._lost:
             self._bootstrapped, self._walk = True, None
-        self.roster.commit(roster)
+        self.roster.committed = told.roster
         if self._lines:
-            self._lines.commit(lines)
+            self._lines.commit(told.lines)
 
-    def _roster_text(self, people: list[dict[str, Any]]) -> str | None:
-        if not self.roster.differs():
-            return None
+    def _roster_text(self, people: list[dict[str, Any]]) -> str:
         return build_participants_message(people, agent_id=self._services.me.id)
 
     def inject_system_message(self, line: str) -> None:

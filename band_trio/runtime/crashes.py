@@ -1,12 +1,13 @@
 """Which messages were being run when a process of the agent died: a file that a crash leaves behind.
 
 Before a handler starts its message is written into a slot of the file, and taken out with the
-record of its turn. What a new process finds there as running ended the one before, or stood by.
+record of its turn. A slot holds how many runs of the message were begun and not ended: what a new
+process finds there is how many ended a process, and need not be changed for that.
 
-A slot is written by one call, inside one page: the kernel copies so few bytes in one go, so a
-process that is killed at any instant leaves it old or new. Nothing is synced: what the kernel has
-been given outlives the process, if not the machine. The file is written and not mapped into
-memory, because a full disk is an error then, and a signal that kills the process otherwise.
+A slot is written by one call, inside one page. The kernel copies so few bytes in one go: a process
+that is killed at any instant leaves the slot old or new. Nothing is synced: what the kernel was
+given outlives the process, if not the machine. The file is written to and not mapped into memory,
+because a full disk is an error then, and a signal that kills the process otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Final
 
 import attrs
 
-from band_trio.runtime.instance_lock import CAUTIOUSLY, file_stem
+from band_trio.runtime.instance_lock import file_stem
 
 if sys.platform != "win32":
     import fcntl
@@ -35,14 +36,12 @@ _log: Final = logging.getLogger(__name__)
 SLOTS: Final = 4096
 """Running turns and messages with a count that can be told apart: 128 KiB."""
 _MAGIC: Final = b"band-trio turns 1\n"
-_SLOT: Final = struct.Struct("<16sQIB3x")
-"""Key, rising number of the write, count, state. Slots stay inside pages: 32 bytes each."""
+_SLOT: Final = struct.Struct("<16sQI4x")
+"""Key, rising number of the write, runs: 0 is a free slot. Of 32 bytes, none lies on two pages."""
 _HEADER: Final = _MAGIC.ljust(_SLOT.size, b"\0")
 _SIZE: Final = _SLOT.size * (SLOTS + 1)
-_FREE: Final = 0
-_WAITING: Final = 1
-"""Has a count and is not being run."""
-_RUNNING: Final = 2
+# Through no link: the directory may be everybody's, and what is in the way is emptied.
+_CAUTIOUSLY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _REMEDY: Final = (
     "A message that ends the process is run each time. Pass AgentConfig(state_dir=…) with a "
     "directory that this process alone writes to, or state_dir=None."
@@ -76,26 +75,22 @@ class CrashRecord:
     _free: list[int] = attrs.field(factory=list, init=False)
     _slots: dict[bytes, int] = attrs.field(factory=dict, init=False)
     """Key → slot, of all that are written down."""
-    _counts: dict[bytes, int] = attrs.field(factory=dict, init=False)
+    counts: dict[bytes, int] = attrs.field(factory=dict, init=False)
     """Key → runs that ended a process; the least recent first."""
     _running: set[bytes] = attrs.field(factory=set, init=False)
     _serial: int = attrs.field(default=0, init=False)
     _told: bool = attrs.field(default=False, init=False)
-    _alone: str | None = attrs.field(default=None, init=False)
+    alone: str | None = attrs.field(default=None, init=False)
+    """The room that runs a message with a count."""
     _waiting: dict[str, Callable[[], None]] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self._file is not None:
             self._take_over(os.pread(self._file, _SIZE, 0))
 
-    @property
-    def suspects(self) -> int:
-        """How many messages have a count."""
-        return len(self._counts)
-
     def count(self, room_id: str, message_id: str) -> int:
         """Return how many runs of a message ended a process; 0 for nearly all."""
-        return self._counts.get(_key(room_id, message_id), 0) if self._counts else 0
+        return self.counts.get(_key(room_id, message_id), 0) if self.counts else 0
 
     def begin(self, room_id: str, message_id: str) -> None:
         """Write down that a message is being run: right before its handler starts."""
@@ -112,7 +107,7 @@ class CrashRecord:
             return
         self._slots[key] = slot
         self._running.add(key)
-        self._write(slot, key, self._counts.get(key, 0), _RUNNING)
+        self._write(slot, key, self.counts.get(key, 0) + 1)
 
     def end(self, room_id: str, message_id: str) -> None:
         """Forget a message, count and all: with its record, whatever that is."""
@@ -121,10 +116,10 @@ class CrashRecord:
         key = _key(room_id, message_id)
         slot = self._slots.pop(key, None)
         if slot is not None:
-            self._counts.pop(key, None)
+            self.counts.pop(key, None)
             self._running.discard(key)
             self._free.append(slot)
-            self._write(slot, b"", 0, _FREE)
+            self._write(slot, b"", 0)
 
     # ------------------------------------------------------------------ one suspect at a time
 
@@ -134,9 +129,8 @@ class CrashRecord:
         If not, *wake* is called, once, when it is worth asking again. A room that was let in says
         `done_alone` with the record of the turn.
         """
-        if self._alone in (None, room_id):
-            self._alone = room_id
-            self._waiting.pop(room_id, None)
+        if self.alone in (None, room_id):
+            self.alone = room_id
             return True
         self._waiting[room_id] = wake
         return False
@@ -144,8 +138,8 @@ class CrashRecord:
     def done_alone(self, room_id: str) -> None:
         """Let another room in; also said by one that does not want to be any more."""
         self._waiting.pop(room_id, None)
-        if self._alone == room_id:
-            self._alone = None
+        if self.alone == room_id:
+            self.alone = None
             waiting, self._waiting = self._waiting, {}
             for wake in waiting.values():  # the first to ask again is let in
                 wake()
@@ -153,36 +147,31 @@ class CrashRecord:
     # ------------------------------------------------------------------ slots
 
     def _take_over(self, content: bytes) -> None:
-        """Read what earlier processes left behind; what was running then has one run more."""
+        """Read what earlier processes left behind: all of it are runs that they did not end."""
         found = []
-        for slot, row in enumerate(_SLOT.iter_unpack(content)):
-            key, serial, count, state = row
-            if state in (_WAITING, _RUNNING):
-                found.append((serial, slot, key, count, state))
-            elif slot:
+        for slot, (key, serial, runs) in enumerate(_SLOT.iter_unpack(content)):
+            if runs:
+                found.append((serial, slot, key, runs))
+            elif slot:  # the first one is the header
                 self._free.append(slot)
-        for serial, slot, key, count, state in sorted(found):
-            self._serial = serial
-            self._slots[key] = slot
-            self._counts[key] = count + (state == _RUNNING)
-            if state == _RUNNING:
-                self._write(slot, key, count + 1, _WAITING)
+        for serial, slot, key, runs in sorted(found):
+            self._serial, self._slots[key], self.counts[key] = serial, slot, runs
 
     def _place(self) -> int | None:
         """Return a free slot, at the cost of the least recent count that waits if need be."""
         if self._free:
             return self._free.pop()
-        oldest = next((key for key in self._counts if key not in self._running), None)
+        oldest = next((key for key in self.counts if key not in self._running), None)
         if oldest is None:
             return None
-        del self._counts[oldest]
+        del self.counts[oldest]
         return self._slots.pop(oldest)
 
-    def _write(self, slot: int, key: bytes, count: int, state: int) -> None:
+    def _write(self, slot: int, key: bytes, runs: int) -> None:
         if self._file is None:
             return
         self._serial += 1
-        content = _SLOT.pack(key, self._serial, count, state)
+        content = _SLOT.pack(key, self._serial, runs)
         try:
             os.pwrite(self._file, content, slot * _SLOT.size)
         except OSError as exc:
@@ -220,7 +209,7 @@ def _open(path: Path) -> int | None:
     file = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | CAUTIOUSLY, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | _CAUTIOUSLY, 0o600)
         _make_ours(file, path)
     except OSError as exc:
         _log.warning("the state file %s cannot be used: %s. %s", path, _why(exc), _REMEDY)

@@ -101,5 +101,5 @@ class Deadlines:
             again = entry.look() if entry.look is not None else None
             if again is None:
                 entry.look = None
-            elif entry.look is not None:  # it may cancel itself
+            else:  # it may have cancelled itself, and is forgotten like others
                 self._add(again, entry)

@@ -1,7 +1,8 @@
 """Reading a room's list and finding what is to be done, in the platform's order.
 
 A pass goes over the list page by page, past what is not runnable, and ends at the last page where
-nothing is left (platform docs, Listing and next). So does a walk that ends before it: the next
+nothing is left (platform docs, Listing and next). A poll, which nothing has asked for, ends where
+`next` says that there is nothing. So does a walk that ends before it: the next
 poll looks again. The room does what is found before it asks for more.
 """
 
@@ -53,8 +54,8 @@ class Pass:
     walk: PageWalk
     rows: deque[ChatMessage] = attrs.field(factory=deque)
     """Those of the page that was read and have not been looked at."""
-    began: bool = False
-    """Whether its first page has been asked for."""
+    answered: bool = False
+    """Whether it has its first page."""
     epoch: int = 0
     served_at: datetime | None = None
     """The platform's clock when the first page was read."""
@@ -63,6 +64,10 @@ class Pass:
     shifted: bool = False
     """Whether it has since the page was read: settling shifts the list, so that the cursor of that
     page may skip rows."""
+
+    def is_poll(self) -> bool:
+        """Whether nothing has asked for it, a hint that came meanwhile included."""
+        return self.cause is Dirty.POLL
 
     @property
     def over(self) -> bool:
@@ -86,7 +91,7 @@ class Drain:
     _aborted: bool = attrs.field(default=False, init=False)
     _waits: trio.CancelScope | None = attrs.field(default=None, init=False)
     """Around whatever it waits for."""
-    _queues: Pass | None = attrs.field(default=None, init=False)
+    queues: Pass | None = attrs.field(default=None, init=False)
     """The pass that waits for its place among the speculative reads."""
 
     def abort(self) -> None:
@@ -97,8 +102,8 @@ class Drain:
 
     def hurry(self) -> None:
         """A hint is there: do not wait for a place any longer."""
-        if self._queues is not None and self._waits is not None:
-            self._queues.cause = Dirty.CAUSED
+        if self.queues is not None and self._waits is not None:
+            self.queues.cause = Dirty.CAUSED
             self._waits.cancel(reason="a hint says that there is work")
 
     def begin(self, cause: Dirty) -> Pass:
@@ -121,23 +126,31 @@ class Drain:
                 if todo is not None:
                     current.found = current.shifted = True
                     return todo
-            if current.over:
+            if current.over or await self._read_on(current):
                 self._journal.read_ended(
                     current.epoch, trio.current_time(), current.served_at, found=current.found
                 )
                 return None
-            await self._read_on(current)
 
-    async def _read_on(self, current: Pass) -> None:
-        """Read the next page; the first one again where the list has shifted since the last."""
+    async def _read_on(self, current: Pass) -> bool:
+        """Read the next page; the first one again where the list has shifted since the last.
+
+        A poll asks for `next` first; tell whether that says that there is nothing.
+        """
+        if current.is_poll() and not current.answered:
+            head = partial(self._services.rest.get_next, self._journal.room_id)
+            page = await self._read(current, "next", head)
+            current.rows.extend(page.items)
+            return current.is_poll() and not page.items and not page.dropped
         if current.shifted:
             current.walk, current.shifted = PageWalk(current.walk.what), False
         walk = current.walk
         await walk.pace()
         ask = partial(self._services.rest.list_messages, self._journal.room_id, walk.cursor)
-        page = await self._read(current, ask)
+        page = await self._read(current, "messages", ask)
         current.rows.extend(page.items)
         walk.follow(page)
+        return False
 
     async def probe(self) -> bool:
         """Ask a stopped room's `next`; a message says that it was resumed meanwhile."""
@@ -156,14 +169,14 @@ class Drain:
     # ------------------------------------------------------------------ reads
 
     async def _read(
-        self, current: Pass, ask: Callable[[], Awaitable[Page[ChatMessage]]]
+        self, current: Pass, kind: str, ask: Callable[[], Awaitable[Page[ChatMessage]]]
     ) -> Page[ChatMessage]:
         """Read until there is an answer, or something is told."""
         first_reads = self._services.pace.first
         while True:
             placed = await self._place(current)
             try:
-                page = await self._once("messages", partial(self._ask, current, ask))
+                page = await self._once(kind, partial(self._ask, current, ask))
             except BandError as exc:
                 told = self._note_failure(exc)
                 if placed:
@@ -181,29 +194,29 @@ class Drain:
 
     async def _place(self, current: Pass) -> bool:
         """Wait until a speculative read may be made; tell whether a place has to be given back."""
-        if current.began or current.cause is Dirty.CAUSED:
+        if current.answered or current.cause is Dirty.CAUSED:
             return False
         placed = False
-        self._queues = current
+        self.queues = current
         with trio.CancelScope() as self._waits:
             if current.cause is Dirty.FIRST:
                 await self._services.pace.first.acquire()
                 placed = True
             else:
                 await trio.sleep_until(self._services.pace.polls.reserve())
-        self._queues = None
+        self.queues = None
         return placed
 
     async def _ask(
         self, current: Pass, ask: Callable[[], Awaitable[Page[ChatMessage]]]
     ) -> Page[ChatMessage]:
-        """Ask for a page; with the first one the pass begins, and what was told before is in it."""
-        if not current.began:
-            current.began = True
+        """Ask for a page; with the first one the pass begins: what was told before is in it."""
+        if not current.answered:
             current.epoch = self._journal.reads.epoch
             self._journal.read_began(trio.current_time())
         page = await ask()
-        current.served_at = current.served_at or page.served_at
+        if not current.answered:
+            current.answered, current.served_at = True, page.served_at
         return page
 
     async def _once(self, kind: str, ask: Callable[[], Awaitable[T]]) -> T:

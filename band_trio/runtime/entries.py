@@ -16,7 +16,9 @@ from typing import Final
 
 import attrs
 
-from band_trio.protocol.rest import ChatMessage
+from band_trio.backoff import half_jitter
+from band_trio.config import SessionConfig
+from band_trio.protocol.rest import ChatMessage, Delivery
 from band_trio.runtime.verdict import Mark
 
 
@@ -165,6 +167,8 @@ class Entry:
     """Runs that were begun here."""
     crashes: int = 0
     """Runs that ended an earlier process."""
+    attempt: int = 1
+    """Which run of the message this is, from 1, as far as anyone can tell; set when it is chosen."""
     tries: int = 0
     """How often it was put off in a row."""
     until: float = -math.inf
@@ -192,11 +196,6 @@ class Entry:
             raise RuntimeError(f"message {self.id} is {self.phase}: no row of it is kept")
         return self.message
 
-    @property
-    def attempt(self) -> int:
-        """Which run of the message the next one is, from 1, as far as anyone can tell."""
-        return max(self.before, self.crashes) + self.runs + 1
-
     def precedes(self, other: Entry) -> bool:
         """Tell whether it is older than another one, as far as time stamps tell."""
         mine, its = self.inserted_at, other.inserted_at
@@ -208,14 +207,27 @@ class Entry:
             self.message = message
 
     def take_up(self, now: float) -> None:
-        """The room begins with it: note what its waits have been."""
+        """It was put off, and its time has come: note what its waits have been."""
         if self.phase is Phase.HELD:
             left = self.hold_until - now
             self.hold_left = None if left == math.inf else max(0.0, left)
         self.was_aside |= self.phase is Phase.ASIDE
         self.late |= self.phase in (Phase.ASIDE, Phase.REFUSED)
         self.resumes = self.phase is Phase.STOPPED
-        self.begun = True
+
+    def retry_wait(self, session: SessionConfig) -> float:
+        """Return the seconds until its next run, once it has failed."""
+        return half_jitter(self.spent - 1, session.retry_base_seconds, session.retry_cap_seconds)
+
+    def claim_wait(self, session: SessionConfig) -> float:
+        """Return the seconds until its next claim; the room waits for each one.
+
+        Hence those of a message that holds nobody up come more rarely each time.
+        """
+        cap = session.settle_cap_seconds
+        if self.was_aside:
+            cap = max(cap, session.idle_resync_max_seconds)
+        return half_jitter(self.tries, session.settle_base_seconds, cap)
 
     def postpone(
         self, wait: float, now: float, hold: float, *, waited: float = 0.0, endless: bool = False
@@ -236,14 +248,15 @@ class Entry:
 
 @attrs.define(eq=False)
 class Entries:
-    """id → entry, and the same by phase, in the order in which they came into it."""
+    """id → entry; bounded."""
 
     hints: dict[str, Entry] = attrs.field(factory=dict, init=False)
     """Those that were pushed and have not been looked at, in order; a move ends that."""
     forgotten: datetime | None = attrs.field(default=None, init=False)
     """The newest that was forgotten for want of room: who is older may have been known."""
     _all: dict[str, Entry] = attrs.field(factory=dict, init=False)
-    _phases: dict[Phase, dict[str, Entry]] = attrs.field(factory=dict, init=False)
+    phases: dict[Phase, dict[str, Entry]] = attrs.field(factory=dict, init=False)
+    """The same by phase, in the order in which they came into it."""
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._all.values()))
@@ -254,15 +267,15 @@ class Entries:
 
     def of(self, phase: Phase) -> list[Entry]:
         """Return the entries in a phase, the longest there first."""
-        entries = self._phases.get(phase)
+        entries = self.phases.get(phase)
         return list(entries.values()) if entries else []
 
     def count(self, phase: Phase) -> int:
         """Return how many messages are in a phase."""
-        entries = self._phases.get(phase)
+        entries = self.phases.get(phase)
         return len(entries) if entries else 0
 
-    def see(self, message: ChatMessage, agent_id: str) -> Entry:
+    def see(self, message: ChatMessage, delivery: Delivery) -> Entry:
         """Take in a row that was pushed or listed, and return its entry: the newest row counts."""
         entry = self._all.get(message.id)
         if entry is None:
@@ -270,7 +283,7 @@ class Entries:
             self.move(entry, Move.SEE)
         if entry.phase not in _TOLD_AGAIN:
             entry.take(message)
-        attempts = message.delivery(agent_id).attempts or ()
+        attempts = delivery.attempts
         if attempts:
             entry.spent = max(entry.spent, sum(each.status == "failed" for each in attempts))
             if not entry.begun:
@@ -289,12 +302,12 @@ class Entries:
         if before is None:
             self._all[entry.id] = entry
         else:
-            del self._phases[before][entry.id]
+            del self.phases[before][entry.id]
         self.hints.pop(entry.id, None)
         entry.phase = step.after
         if step.after in _TOLD_AGAIN:
             entry.message = None
-        entries = self._phases.setdefault(step.after, {})
+        entries = self.phases.setdefault(step.after, {})
         entries[entry.id] = entry
         if len(entries) > CAPACITY.get(step.after, math.inf):
             self._lose_oldest(entries, but=entry)
@@ -314,7 +327,7 @@ class Entries:
     def forget(self, entry: Entry) -> None:
         """Drop an entry."""
         if entry.phase is not None:
-            del self._all[entry.id], self._phases[entry.phase][entry.id]
+            del self._all[entry.id], self.phases[entry.phase][entry.id]
             self.hints.pop(entry.id, None)
             entry.phase = None
 

@@ -7,11 +7,9 @@ and ring the bell.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import trio
@@ -21,15 +19,13 @@ from band_trio.errors import RoomExecutionStoppedError
 from band_trio.protocol.events import Mode
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.activity import WorkingIndicator
-from band_trio.runtime.answers import ClaimOutcome, ClaimResult
+from band_trio.runtime.answers import ClaimResult
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.chat_control import ChatControls
 from band_trio.runtime.drain import Drain, PassAbandoned
 from band_trio.runtime.entries import Entry, Phase
-from band_trio.runtime.hooks import contained
 from band_trio.runtime.interrupts import InterruptHooks
 from band_trio.runtime.journal import Journal
-from band_trio.runtime.judgement import Judgement, did_its_work
 from band_trio.runtime.lifecycle import HOOKS, MARKS, EndReason
 from band_trio.runtime.reads import Dirty
 from band_trio.runtime.services import RoomServices
@@ -37,12 +33,9 @@ from band_trio.runtime.settler import Settler
 from band_trio.runtime.todo import Probe, Read, Run, Settle, Todo, Wait
 from band_trio.runtime.turn import Turn
 from band_trio.runtime.turn_listener import RoomTurnListener
-from band_trio.runtime.verdict import Fate
 from band_trio.tools.ledger import Ledger
-from band_trio.trace import CleanedUp, Controlled, GivenUp, Recorded
-from band_trio.types import is_contact_hub_turn
-
-_log: Final = logging.getLogger(__name__)
+from band_trio.trace import CleanedUp, Controlled, GivenUp
+from band_trio.types import SYNTHETIC_SENDER_TYPE, is_contact_hub_turn
 
 
 class RoomState(StrEnum):
@@ -63,11 +56,8 @@ class ExecutionContext:
     journal: Journal
     _services: RoomServices
     _settler: Settler
-    _judgement: Judgement
     _nursery: trio.Nursery
     briefing: Briefing = attrs.field(init=False)
-    stalled: bool = attrs.field(default=False, init=False)
-    """Whether a turn was told to end and does not."""
     cleaned_up: bool = attrs.field(default=False, init=False)
     """Whether `on_cleanup` was called."""
     _bell: Bell = attrs.field(factory=Bell, init=False)
@@ -137,11 +127,13 @@ class ExecutionContext:
             self._send.send_nowait(message)
         except trio.WouldBlock:
             self.journal.reads.ask(Dirty.CAUSED)
-        self._drain.hurry()
+        if self._drain.queues is not None:
+            self._drain.hurry()
         self._bell.ring()
-        busy = self.state in (RoomState.TURN, RoomState.HELD) and self.is_open
-        if busy and self._chat_controls is not None:
-            self._chat_controls.offer_early(message, self._nursery)
+        if self._chat_controls is not None and self.is_open:
+            busy = self.state in (RoomState.TURN, RoomState.HELD)
+            if busy:
+                self._chat_controls.offer_early(message, self._nursery)
 
     def joined(self) -> None:
         """The room's topic was joined, or is lost and will be."""
@@ -242,7 +234,7 @@ class ExecutionContext:
             case Probe():
                 await self._probe()
             case Wait(until):
-                if self.briefing.roster.has_changes and self.journal.free:
+                if self.briefing.roster.waiting and self.journal.free:
                     await self.briefing.run_callbacks()
                 else:
                     await self._bell.wait_until(until)
@@ -283,38 +275,31 @@ class ExecutionContext:
 
         Whatever waits before the claim, the journal is asked again after it.
         """
-        await self._interrupts.wait()
+        if self._interrupts.running:
+            await self._interrupts.wait()
         if self._chat_controls is not None and await self._chat_controls.consumed(entry):
             return
-        if self._services.crashes.suspects and not await self._may_run_again(entry):
+        crashes = self._services.crashes
+        if crashes.counts and not await self._may_run_again(entry):
             return
-        if self._ending is not None or not self.journal.chosen(entry, trio.current_time()):
-            return
-        turn = self._turn = self._open_turn(entry)
-        plays, claim = self.journal.controls.plays, ClaimOutcome(ClaimResult.UNKNOWN)
-        seconds = self._services.session.stall_seconds
-        watch = self._services.deadlines.at(
-            trio.current_time() + seconds, partial(self._name_stalled, turn)
-        )
         try:
-            with turn.scope:
-                claim = await turn.claim()
-                interrupted = turn.ended_by is EndReason.INTERRUPT
-                now = trio.current_time()
-                self.journal.claim_answered(entry, claim, now, interrupted=interrupted)
-                if claim.result is ClaimResult.CLAIMED and turn.ended_by is None:
-                    await turn.work(self.briefing, partial(self._started, turn, entry))
-        except BaseException:
-            # The run itself is being cancelled, or the program ends: released, without a write.
-            turn.end(self._services.lifecycle.end_reason)
-            raise
+            if self._ending is None:
+                message = self.journal.chosen(entry, trio.current_time())
+                if message is not None:
+                    await self._run_turn(entry, message)
         finally:
-            self._turn, self.stalled = None, False  # controls do not touch it any more
-            watch.cancel()
-            self._close(turn, entry)
-        if plays == self.journal.controls.plays and (
-            claim.result is ClaimResult.STOPPED or turn.ended_by is EndReason.STOP
-        ):
+            if crashes.alone == self.room_id:
+                crashes.done_alone(self.room_id)
+
+    async def _run_turn(self, entry: Entry, message: ChatMessage) -> None:
+        turn, plays = self._open_turn(entry, message), self.journal.controls.plays
+        self._turn = turn
+        try:
+            await turn.run()
+        finally:
+            self._turn = None  # controls do not touch it any more
+        stopped = turn.claim.result is ClaimResult.STOPPED or turn.ended_by is EndReason.STOP
+        if stopped and plays == self.journal.controls.plays:
             self.observe_stop()
         if entry.phase is Phase.DECIDED:
             await self._settler.settle(self.journal, entry)
@@ -325,78 +310,36 @@ class ExecutionContext:
         Such messages run one at a time across all rooms, so that the culprit is found; after
         `max_crashes` of its runs it is given up.
         """
-        crashes, session = self._services.crashes, self._services.session
-        times = crashes.count(self.room_id, entry.id)
-        if times >= session.max_crashes:
-            crashes.end(self.room_id, entry.id)
-            verdict, now = self._judgement.crashed(times), trio.current_time()
+        services = self._services
+        entry.crashes = services.crashes.count(self.room_id, entry.id)
+        if entry.crashes >= services.session.max_crashes:
+            services.crashes.end(self.room_id, entry.id)
+            verdict, now = services.judgement.crashed(entry.crashes), trio.current_time()
             self.journal.decided_before(entry.row, verdict, now, used_up=True)
-            self._services.tracer(GivenUp(self.room_id, entry.id))
+            services.tracer(GivenUp(self.room_id, entry.id))
             return False
-        entry.crashes = times
-        if not times or crashes.try_alone(self.room_id, self.ring):
+        if not entry.crashes or services.crashes.try_alone(self.room_id, self.ring):
             return True
         await self._bell.wait()
         return False
 
-    def _open_turn(self, entry: Entry) -> Turn:
-        message = entry.row
-        hub = is_contact_hub_turn(sender_type=message.sender_type, sender_id=message.sender_id)
-        ledger = Ledger(judged=self._services.app.adapter.judges and not hub)
-        turn = Turn(message, entry.attempt, self.room_id, ledger, self._services)
+    def _open_turn(self, entry: Entry, message: ChatMessage) -> Turn:
+        services = self._services
+        hub = message.sender_type == SYNTHETIC_SENDER_TYPE and is_contact_hub_turn(
+            sender_type=message.sender_type, sender_id=message.sender_id
+        )
+        judged = services.app.adapter.judges and not hub
+        ledger = Ledger(judged=judged, since=message.inserted_at)
+        turn = Turn(entry, message, ledger, self.journal, services, self.briefing, self._indicator)
         ledger.listener = RoomTurnListener(
-            self.room_id, turn.scope, self.briefing.roster, self._services.tracer, self.observe_stop
+            self.room_id, turn.scope, self.briefing.roster, services.tracer, self.observe_stop
         )
         return turn
 
-    def _started(self, turn: Turn, entry: Entry) -> None:
-        """The handler is about to be called."""
-        self.journal.run_began(entry)
-        self._services.crashes.begin(self.room_id, entry.id)
-        if self._services.session.enable_working_state:
-            self._indicator.begin()
-
-    def _name_stalled(self, turn: Turn) -> float | None:
-        """Name a turn that was told to end and does not; return when to look again.
-
-        It holds up its own room only.
-        """
-        now, seconds = trio.current_time(), self._services.session.stall_seconds
-        told_at = min(turn.told_at, turn.scope.deadline)
-        if now < told_at + seconds:
-            return min(told_at, now) + seconds
-        self.stalled = True
-        _log.warning(
-            "room %s: the turn of message %s was told to end (%s) %g s ago and still runs",
-            self.room_id, turn.message.id, turn.ended_by or EndReason.TIMEOUT, seconds,
-        )  # fmt: skip
-        return None
-
-    def _close(self, turn: Turn, entry: Entry) -> None:
-        """Decide, and write it into the journal, before anything else can happen."""
-        turn.ledger.close()
-        if turn.started:
-            self._indicator.end()
-            self._services.lifecycle.tally(turn.ended_by)
-            self._services.crashes.end(self.room_id, entry.id)
-        self._services.crashes.done_alone(self.room_id)
-        now, journal = trio.current_time(), self.journal
-        if entry.phase is Phase.CLAIMING:
-            interrupted = turn.ended_by is EndReason.INTERRUPT
-            unknown = ClaimOutcome(ClaimResult.UNKNOWN)
-            journal.claim_answered(entry, unknown, now, interrupted=interrupted)
-        if entry.phase is not Phase.RUNNING:
-            return
-        last = entry.spent + 1 >= self._services.session.max_message_retries
-        verdict = self._judgement.verdict(turn, last=last)
-        journal.turn_ended(entry, verdict, now)
-        if verdict.fate is Fate.FAILED:
-            self._judgement.log(turn, self.room_id, verdict)
-        self._services.tracer(Recorded(self.room_id, entry.id, str(verdict)))
-        if turn.commit is not None and did_its_work(turn, verdict):
-            contained("commit_context", turn.commit, None)
-        if verdict.fate is Fate.FAILED and journal.is_used_up(entry):
-            self._services.tracer(GivenUp(self.room_id, entry.id))
+    @property
+    def stalled(self) -> bool:
+        """Whether a turn was told to end and does not."""
+        return self._turn is not None and self._turn.stalls
 
     # ------------------------------------------------------------------ the end
 
@@ -413,4 +356,5 @@ class ExecutionContext:
             # All rooms end at once with the run, which names those that do not end.
             cleans_up=True, watch=self._ending is EndReason.LEFT,
         )  # fmt: skip
+        services.rest.sent.forget(self.room_id)
         services.tracer(CleanedUp(self.room_id))

@@ -139,7 +139,7 @@ class SaidSince:
             if page.cut:
                 raise _unreadable()
             early = bool(page.items) and self._is_early(page.items[0])
-            if early and not self._met:
+            if early:
                 self.place = self._pages.cursor
             elif self._pages.number == 1 and self._pages.cursor is not None:
                 self._pages = PageWalk(_CONTEXT)  # the trigger may stand before the page

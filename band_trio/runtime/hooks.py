@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from band_trio.callables import is_async
-from band_trio.hygiene import class_name, traceback_text
+from band_trio.hygiene import traceback_text
 from band_trio.leaves import leaf_errors, program_end
 from band_trio.nurseries import hidden_nursery, is_cancellation
 from band_trio.runtime.deadlines import Deadline, Deadlines
@@ -96,7 +96,7 @@ class Hooks:
             if (end := program_end(exc)) is not None:
                 raise end  # noqa: ASYNC104, B904 - what came with it does not matter any more
             _log.warning("%s failed\n%s", name, traceback_text(exc))
-            failure = f"{name} raised {class_name(leaf_errors(exc)[0])}"
+            failure = f"{name} raised {type(leaf_errors(exc)[0]).__name__}"
             self._problems.note(failure, of_end=cleans_up)
             return  # noqa: ASYNC104 - it was none of ours
         if not in_time:

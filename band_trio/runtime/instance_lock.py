@@ -25,8 +25,6 @@ _log: Final = logging.getLogger(__name__)
 
 HOLDER_BYTES: Final = 80
 """As much of the file's text is quoted."""
-# Neither through a link nor waiting for the other end of a pipe.
-CAUTIOUSLY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def file_stem(agent_id: str) -> str:
@@ -92,15 +90,10 @@ def _write_holder(file: int) -> None:
 
 
 def _holder(path: Path) -> str:
-    """Return what the file says. Anybody may have written it, and put anything in its place."""
+    """Return what the file says; anybody may have written it."""
     try:
-        file = os.open(path, os.O_RDONLY | CAUTIOUSLY)
+        with path.open("rb") as file:
+            text = file.read(HOLDER_BYTES).decode("utf-8", "replace").strip()
     except OSError:
         return ""
-    try:
-        text = os.read(file, HOLDER_BYTES).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""
-    finally:
-        os.close(file)
     return f" ({text})" if text else ""

@@ -19,19 +19,20 @@ class InterruptHooks:
 
     _room_id: str
     _services: RoomServices
-    _running: int = attrs.field(default=0, init=False)
+    running: int = attrs.field(default=0, init=False)
+    """How many they are."""
     _ended: trio.Event | None = attrs.field(default=None, init=False)
 
     def start(self, nursery: trio.Nursery, mode: Mode) -> None:
         """Call the hook in the room's nursery; returns at once."""
         hook = self._services.app.adapter.on_interrupt
         if hook is not None:
-            self._running += 1
+            self.running += 1
             nursery.start_soon(self._call, hook, mode, name=f"on_interrupt of {self._room_id}")
 
     async def wait(self) -> None:
         """Wait until no hook is running; each is bounded by `control_hook_seconds`."""
-        while self._running:
+        while self.running:
             self._ended = trio.Event()
             await self._ended.wait()
 
@@ -47,6 +48,6 @@ class InterruptHooks:
                     bound=bound,
                 )
         finally:
-            self._running -= 1
+            self.running -= 1
             if self._ended is not None:
                 self._ended.set()

@@ -17,23 +17,19 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
-from typing import Final
 
 import attrs
 
-from band_trio.backoff import half_jitter
 from band_trio.config import SessionConfig
 from band_trio.protocol.events import Mode
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.answers import ClaimOutcome, ClaimResult, MarkResult
+from band_trio.runtime.answers import FINAL, ClaimOutcome, ClaimResult, MarkResult
 from band_trio.runtime.control import RoomControl
 from band_trio.runtime.entries import CAPACITY, Entries, Entry, Move, Phase
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.reads import Dirty, Reads
 from band_trio.runtime.todo import Probe, Read, Run, Settle, Todo, Wait
 from band_trio.runtime.verdict import DONE, NOT_ACCEPTED, Fate, Mark, Verdict, offer_wait
-
-ONE_SECOND: Final = timedelta(seconds=1)
 
 
 @attrs.define(eq=False)
@@ -51,6 +47,7 @@ class Journal:
     handled here since the list was read to its end, or else the instant of that read."""
     entries: Entries = attrs.field(factory=Entries, init=False)
     reads: Reads = attrs.field(init=False)
+    _served: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.reads = Reads(self._session)
@@ -59,7 +56,8 @@ class Journal:
 
     def next(self, now: float) -> Todo:
         """Return what the room should do now."""
-        for entry in self.entries.of(Phase.DECIDED):
+        phases = self.entries.phases
+        for entry in phases.get(Phase.DECIDED, {}).values():
             if entry.mark is not None and not (entry.mark.tries or entry.mark.kept):
                 return Settle(entry)
         if self.controls.stopped:
@@ -68,7 +66,7 @@ class Journal:
             return self._next_held(self.held, now)
         if not self.has_room:  # a mark that is confirmed wakes the room
             return Wait(math.inf)
-        for entry in self.entries.of(Phase.STOPPED):
+        for entry in phases.get(Phase.STOPPED, {}).values():
             return Run(entry)
         return self._next_read(now)
 
@@ -103,7 +101,7 @@ class Journal:
         return Wait(min((time for time in times if time > now), default=math.inf))
 
     def _next_hint(self, entry: Entry, now: float) -> Todo:
-        if not self.reads.complete or not self.follows(entry):
+        if self.reads.read_in != self.reads.epoch or not self.follows(entry):
             self.reads.ask(Dirty.CAUSED)
             return Read(Dirty.CAUSED)
         return Run(entry)
@@ -125,7 +123,7 @@ class Journal:
     @property
     def unsettled(self) -> int:
         """How many verdicts the platform has not confirmed."""
-        return self.entries.count(Phase.DECIDED)
+        return len(self.entries.phases.get(Phase.DECIDED, ()))
 
     @property
     def of_no_use(self) -> bool:
@@ -169,13 +167,15 @@ class Journal:
             for entry in self.entries.of(phase):
                 self.entries.move(entry, Move.RELEASE)
         self.entries.hints.clear()
+        self._served = True
         self.reads.begin(now, joined=joined)
 
     def pushed(self, message: ChatMessage, now: float) -> None:
         """A message that is for us was pushed: a hint that there is work."""
-        if message.delivery(self.agent_id).status == "processed":
+        delivery = message.delivery(self.agent_id)
+        if delivery.status == "processed":
             return
-        entry, hints = self.entries.see(message, self.agent_id), self.entries.hints
+        entry, hints = self.entries.see(message, delivery), self.entries.hints
         most = min(self._session.room_hints, CAPACITY[Phase.LISTED] - 1)
         if entry.id in hints or not self._is_ready(entry, now):
             return
@@ -224,10 +224,12 @@ class Journal:
                 entry.mark.orphan = True
             elif not entry.owed:
                 self.entries.forget(entry)
-            elif entry.phase is Phase.HELD:
-                self.entries.move(entry, Move.PUT_ASIDE)
-                entry.until = -math.inf
+            else:
+                entry.until = -math.inf  # in the next membership it is asked for at once
+                if entry.phase is Phase.HELD:
+                    self.entries.move(entry, Move.PUT_ASIDE)
         self.held = self.watermark = None
+        self._served = False
 
     # ------------------------------------------------------------------ told: the list
 
@@ -240,16 +242,17 @@ class Journal:
 
     def listed(self, message: ChatMessage, now: float) -> Run | Settle | None:
         """A row of the list; return what is to be done with it now, if anything."""
-        if not self.is_actionable(message):
+        delivery = message.delivery(self.agent_id)
+        if delivery.status == "processed" or not self.is_for_us(message):
             return None
-        entry = self.entries.see(message, self.agent_id)
+        entry = self.entries.see(message, delivery)
         if entry.phase is Phase.HELD or not self._is_ready(entry, now):
             return None
         if self.is_used_up(entry) and not entry.owed:
             self.entries.move(entry, Move.GIVE_UP)  # it was told when that happened
             return None
-        if not self.has_room:
-            self.reads.ask(Dirty.CAUSED)
+        if not self.has_room or self.reads.incomplete:
+            self.reads.pass_over()
             return None
         entry.take(message)
         return self._run_or_settle(entry, now)
@@ -264,23 +267,26 @@ class Journal:
         """
         self.reads.ended(epoch, now, found=found)
         if self.watermark is None and served_at is not None:
-            self.watermark = served_at + ONE_SECOND
+            self.watermark = served_at + timedelta(seconds=1)
 
     # ------------------------------------------------------------------ told: one message
 
-    def chosen(self, entry: Entry, now: float) -> bool:
-        """The room wants to begin with a message; tell whether it still may.
+    def chosen(self, entry: Entry, now: float) -> ChatMessage | None:
+        """The room begins with a message; return its newest row, or None if it may not any more.
 
         Between asking and beginning something may have waited: then it asks again.
         """
         if self.controls.stopped or not self.has_room or self.held not in (None, entry):
-            return False
-        if entry.owed or entry.message is None or not self._is_ready(entry, now):
-            return False
-        entry.take_up(now)
-        self.held = None
-        self.entries.move(entry, Move.CHOOSE)
-        return True
+            return None
+        if entry.owed or not self._is_ready(entry, now):
+            return None
+        if entry.message is not None:  # else the list has to tell it
+            if entry.phase is not Phase.LISTED:
+                entry.take_up(now)
+            entry.begun, self.held = True, None
+            entry.attempt = max(entry.before, entry.crashes) + entry.runs + 1
+            self.entries.move(entry, Move.CHOOSE)
+        return entry.message
 
     def claim_answered(
         self, entry: Entry, claim: ClaimOutcome, now: float, *, interrupted: bool = False
@@ -289,6 +295,7 @@ class Journal:
 
         *interrupted*: a person called it off meanwhile, so that it is not run once it is ours.
         """
+        session = self._session
         match claim.result:
             case ClaimResult.CLAIMED:
                 self.entries.move(entry, Move.CLAIM)
@@ -296,11 +303,13 @@ class Journal:
                 self.entries.move(entry, Move.STOP if entry.resumes else Move.RELEASE)
             case ClaimResult.GONE | ClaimResult.REFUSED:  # a 404 may hide the whole room for now
                 entry.owed |= interrupted and claim.result is ClaimResult.REFUSED
-                entry.until = now + self._session.refused_recheck_seconds
+                entry.until = now + session.refused_recheck_seconds
                 self.entries.move(entry, Move.REFUSE)
             case _:
                 entry.owed |= interrupted
-                self._unanswered(entry, claim, now)
+                wait = max(entry.claim_wait(session), claim.retry_after or 0.0)
+                hold = session.hold_seconds
+                self._keep(entry, entry.postpone(wait, now, hold, waited=claim.took))
 
     def run_began(self, entry: Entry) -> None:
         """The handler of a claimed message is about to be called."""
@@ -320,11 +329,9 @@ class Journal:
             return
         if verdict.fate is Fate.FAILED:
             entry.spent += 1
-            if not self.is_used_up(entry):
-                base, cap = session.retry_base_seconds, session.retry_cap_seconds
-                wait = half_jitter(entry.spent - 1, base, cap)
-                if entry.postpone(wait, now, session.hold_seconds):
-                    self.held = entry
+            wait, left = entry.retry_wait(session), not self.is_used_up(entry)
+            if left and entry.postpone(wait, now, session.hold_seconds):
+                self.held = entry
         self._decide(entry, verdict, now, claimed=True)
         if verdict.fate is Fate.PROCESSED or self.is_used_up(entry):
             self._raise_watermark(entry)
@@ -337,22 +344,17 @@ class Journal:
         self, message: ChatMessage, verdict: Verdict, now: float, *, used_up: bool = False
     ) -> Entry:
         """There is a verdict about a message without a turn, and before its claim."""
-        entry = self.entries.see(message, self.agent_id)
+        entry = self.entries.see(message, message.delivery(self.agent_id))
         if used_up:
             entry.spent = max(entry.spent, self._session.max_message_retries)
         return self._decide(entry, verdict, now, claimed=False)
-
-    def mark_began(self, entry: Entry) -> None:
-        """A try to tell the platform is about to be made."""
-        if entry.mark is not None:
-            entry.mark.tries += 1
 
     def mark_answered(
         self, entry: Entry, result: MarkResult, now: float, *, told: float = 0.0
     ) -> None:
         """A try has its answer, or none; *told*: seconds to wait before the next one."""
         mark = entry.mark
-        if mark is not None and result.final:
+        if mark is not None and result in FINAL:
             self._settled(entry, mark, result, now)
         elif mark is not None:
             mark.answered(result, now, told, self._session)
@@ -372,9 +374,10 @@ class Journal:
         done = mark.verdict.fate is Fate.PROCESSED
         entry.owed = done and result is not MarkResult.ACCEPTED
         if entry.owed:  # it may stay on the list, as when we left the room for a moment
-            entry.until = now + self._session.refused_recheck_seconds
+            later = now + self._session.refused_recheck_seconds
+            entry.until = -math.inf if mark.orphan else later
             self.entries.move(entry, Move.REFUSE)
-        elif mark.orphan:
+        elif mark.orphan and not self._served:
             self.entries.forget(entry)
         elif done:
             self.entries.move(entry, Move.CONFIRM)
@@ -382,17 +385,6 @@ class Journal:
             self.entries.move(entry, Move.GIVE_UP)
         else:
             self._keep(entry, holds=self.held is entry)
-
-    def _unanswered(self, entry: Entry, claim: ClaimOutcome, now: float) -> None:
-        """Nobody knows whose a message is. The room waits for each claim, so that those of one that
-        holds nobody up are made more rarely each time."""
-        session = self._session
-        cap = session.settle_cap_seconds
-        if entry.was_aside:
-            cap = max(cap, session.idle_resync_max_seconds)
-        wait = half_jitter(entry.tries, session.settle_base_seconds, cap)
-        wait = max(wait, claim.retry_after or 0.0)
-        self._keep(entry, entry.postpone(wait, now, session.hold_seconds, waited=claim.took))
 
     def _keep(self, entry: Entry, holds: bool) -> None:
         """A message waits for its next run."""

@@ -19,6 +19,7 @@ from band_trio.errors import BandApiError, BandError
 from band_trio.link.pages import PageWalk
 from band_trio.link.rest import RestClient
 from band_trio.logs import RepeatedLog
+from band_trio.runtime.lifecycle import Lifecycle
 from band_trio.runtime.resync import ResyncBucket
 from band_trio.trace import Read, Tracer
 
@@ -79,6 +80,7 @@ class RoomLister:
     """Reads the listing when it is asked for, until it succeeds."""
 
     _rest: RestClient
+    _lifecycle: Lifecycle
     _tracer: Tracer
     _due: bool = attrs.field(default=False, init=False)
     _bell: Bell = attrs.field(factory=Bell, init=False)
@@ -138,14 +140,19 @@ class RoomLister:
             self.ask()
         return attrs.evolve(listing, newer=frozenset(heard), doubted=doubted)
 
-    async def next(self) -> RoomListing:
-        """Wait until the listing is due, and read it, for as long as that takes."""
+    async def next(self) -> RoomListing | None:
+        """Wait until the listing is due, and read it, for as long as that takes.
+
+        None once admission is closed: nothing is read any more.
+        """
         while True:
             while not self._due:
                 await self._bell.wait()
             if self._failures:
                 await self._back_off()
             await trio.sleep_until(self._bucket.reserve())
+            if self._lifecycle.closing:
+                return None
             try:
                 listing = await self.read()
             except BandError as exc:

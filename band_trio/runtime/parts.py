@@ -55,27 +55,25 @@ def make_parts(
     config, session = settings.config, settings.session
     journals = Journals(me.id, session)
     settler = Settler(rest, config, session, lifecycle, journals, tracer, rooms)
+    secrets = (settings.credentials.api_key,)
+    judgement = Judgement(secrets, session.max_cycle_seconds, session.report_turn_failures_to_room)
     services = RoomServices(
         me=me,
         rest=rest,
         session=session,
         app=app,
         lifecycle=lifecycle,
-        lister=RoomLister(rest, tracer),
+        judgement=judgement,
+        lister=RoomLister(rest, lifecycle, tracer),
         pace=Pace(ResyncBucket(config.resync_rate), FirstReads(config.rest_bulk)),
         crashes=crashes,
         deadlines=deadlines,
         tracer=tracer,
     )
-    secrets = (settings.credentials.api_key,)
-    judgement = Judgement(
-        session.error_text_chars, secrets, session.max_cycle_seconds,
-        session.report_turn_failures_to_room,
-    )  # fmt: skip
     state = LinkState(partial(lifecycle.until, 1.0))
     topics = wanted_topics(me.id, config, state)
     presence = RoomPresence(
-        services, journals, settler, judgement, problems, topics, rooms, config.room_filter
+        services, journals, settler, problems, topics, rooms, config.room_filter
     )
     dispatcher = Dispatcher(presence)
     link = BandLink(

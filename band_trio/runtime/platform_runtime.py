@@ -40,7 +40,7 @@ from band_trio.runtime.services import Application
 from band_trio.runtime.settings import RunSettings
 from band_trio.runtime.start import identify, tell_started, with_patience
 from band_trio.runtime.watchdog import Watchdog
-from band_trio.trace import ShutDown, Tracer
+from band_trio.trace import ShutDown, Tracer, tracer_of
 from band_trio.types import PlatformConnection
 
 _log: Final = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class PlatformRuntime:
 
     def __attrs_post_init__(self) -> None:
         self.lifecycle = Lifecycle(self.settings.config.stop_overhead_seconds)
-        self._tracer = Tracer(self.settings.config.observer)
+        self._tracer = tracer_of(self.settings.config.observer)
         self._hooks = Hooks(self._problems, self._deadlines)
         self._port = AdapterPort(self.settings.adapter)
 

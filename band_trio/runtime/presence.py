@@ -25,7 +25,6 @@ from band_trio.runtime.execution import ExecutionContext
 from band_trio.runtime.hooks import contained
 from band_trio.runtime.journal import Journal
 from band_trio.runtime.journals import Journals
-from band_trio.runtime.judgement import Judgement
 from band_trio.runtime.listing import RoomListing
 from band_trio.runtime.problems import Problems
 from band_trio.runtime.services import RoomServices
@@ -64,7 +63,6 @@ class RoomPresence:
     _services: RoomServices
     _journals: Journals
     _settler: Settler
-    _judgement: Judgement
     _problems: Problems
     _topics: TopicTable
     """The wanted ones."""
@@ -197,8 +195,9 @@ class RoomPresence:
 
     async def _follow_listings(self) -> None:
         """Read whenever the listing is due, until admission closes; no room waits for it."""
-        while not self._services.lifecycle.closing:
-            self._converge(await self._services.lister.next())
+        while (listing := await self._services.lister.next()) is not None:
+            self._converge(listing)
+        await trio.sleep_forever()  # its end would be that of a part
 
     def _converge(self, listing: RoomListing) -> None:
         """Follow a listing: rooms that it has arrive, those that it disproves are left."""
@@ -298,9 +297,7 @@ class RoomPresence:
         only_cleans_up, cleaned_up = self._is_over(membership, generation), False
         try:
             async with hidden_nursery(f"room {membership.room_id}") as nursery:
-                room = ExecutionContext(
-                    journal, self._services, self._settler, self._judgement, nursery
-                )
+                room = ExecutionContext(journal, self._services, self._settler, nursery)
                 self._install(membership, generation, room)
                 try:
                     await room.run()

@@ -39,6 +39,8 @@ class Reads:
     dirty: Dirty = attrs.field(default=Dirty.FIRST, init=False)
     epoch: int = attrs.field(default=0, init=False)
     """Rises with each new connection, as far as this room was told."""
+    incomplete: bool = attrs.field(default=False, init=False)
+    """Whether the pass had to pass over a message: no later one runs before the next pass."""
     caught_up: bool = attrs.field(default=False, init=False)
     """Whether the list was read to its end: what turns up from then on, and is not known, is new."""
     began_at: float = attrs.field(default=-math.inf, init=False)
@@ -48,16 +50,11 @@ class Reads:
     _poll_wait: float | None = attrs.field(default=None, init=False)
     _first_at: float = attrs.field(default=0.0, init=False)
     """When a first read need not wait for the join any longer."""
-    _read_in: int = attrs.field(default=-1, init=False)
+    read_in: int = attrs.field(default=-1, init=False)
     """The epoch in which the list was last read to its end."""
     probe_at: float = attrs.field(default=0.0, init=False)
     """When a stopped room is asked for next."""
     _probed_in: int = attrs.field(default=0, init=False)
-
-    @property
-    def complete(self) -> bool:
-        """Whether the list was read to its end in this epoch and nothing asks for a new read."""
-        return self._read_in == self.epoch and self.dirty is Dirty.CLEAN
 
     @property
     def due(self) -> float:
@@ -66,7 +63,7 @@ class Reads:
 
     def begin(self, now: float, *, joined: bool) -> None:
         """The room is served from now on; *joined*: its topic is, from an earlier try."""
-        self.caught_up, self._read_in = False, -1
+        self.caught_up, self.read_in = False, -1
         self.poll_at, self._poll_wait = math.inf, None
         self._ask_first(now if joined else now + JOIN_SECONDS)
 
@@ -89,11 +86,16 @@ class Reads:
 
     def began(self, now: float) -> None:
         """A pass over the list begins."""
-        self.dirty, self.began_at = Dirty.CLEAN, now
+        self.dirty, self.began_at, self.incomplete = Dirty.CLEAN, now, False
+
+    def pass_over(self) -> None:
+        """A message on the list cannot run for want of room."""
+        self.incomplete = True
+        self.ask(Dirty.CAUSED)
 
     def ended(self, epoch: int, now: float, *, found: bool) -> None:
         """A pass has come to the end of the list, in an *epoch*; *found*: it ran something."""
-        self._read_in, self.caught_up = epoch, True
+        self.read_in, self.caught_up = epoch, True
         shortest, longest = self._session.idle_resync_seconds, self._session.idle_resync_max_seconds
         if self._poll_wait is None:  # the first wait is spread, so that rooms do not poll together
             self._poll_wait = shortest

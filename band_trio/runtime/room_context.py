@@ -19,7 +19,7 @@ class ContextSource(Protocol):
     async def load_history(
         self, trigger: ChatMessage, attempt: int
     ) -> list[dict[str, Any]] | None: ...
-    def commit(self, roster: People, lines: int) -> None: ...
+    def commit(self, told: TurnContext) -> None: ...
 
 
 @attrs.frozen
@@ -38,13 +38,12 @@ class TurnContext:
     participants: list[dict[str, Any]]
     """Who is in the room; a copy, made once for the turn."""
     _source: ContextSource
-    _roster: People
-    _lines: int
-
-    @property
-    def attempt(self) -> int:
-        """Which run of the message this is, as far as anyone can tell."""
-        return self.turn.attempt
+    roster: People
+    """The same by id, to be compared with later."""
+    lines: int
+    """Up to which system line it was told."""
+    attempt: int = 1
+    """Which run of the message this is, as far as anyone can tell."""
 
     async def load_history(self, message: ChatMessage) -> list[dict[str, Any]] | None:
         """Return the raw items before *message*, oldest first, until the bootstrap is done.
@@ -59,4 +58,4 @@ class TurnContext:
 
         Called by the runtime once the turn was judged complete.
         """
-        self._source.commit(self._roster, self._lines)
+        self._source.commit(self)

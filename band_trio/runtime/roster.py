@@ -44,9 +44,11 @@ class Roster:
     """Whether it was ever read: before that, nobody has "come in"."""
     _own: dict[str, Person] | None = attrs.field(default=None, init=False)
     """`people`, as long as nobody was given it: then it may be changed."""
-    _committed: People = attrs.field(default=_NOBODY, init=False)
+    committed: People = attrs.field(default=_NOBODY, init=False)
+    """What the last turn that has done its work was told."""
     _during_load: list[Change] | None = attrs.field(default=None, init=False)
-    _changes: list[Change] | None = attrs.field(default=None, init=False)
+    waiting: list[Change] | None = attrs.field(default=None, init=False)
+    """Who came or went and was not told yet."""
     _strangers: dict[str, None] | None = attrs.field(default=None, init=False)
     """Ids that a read did not show, oldest first; until somebody comes or goes."""
 
@@ -91,25 +93,20 @@ class Roster:
     def _note(self, change: Change) -> None:
         if not self.known:
             return
-        if self._changes is None:
-            self._changes = []
-        elif len(self._changes) == EVENTS:
-            del self._changes[0]
+        if self.waiting is None:
+            self.waiting = []
+        elif len(self.waiting) == EVENTS:
+            del self.waiting[0]
             self.stale = True
-        self._changes.append(change)
-
-    @property
-    def has_changes(self) -> bool:
-        """Whether somebody came or went who was not told yet."""
-        return bool(self._changes)
+        self.waiting.append(change)
 
     def changes(self) -> Iterator[Change]:
         """Yield who came and went, for the callbacks; told is who is followed by another step."""
-        while self._changes:
-            change = self._changes[0]
+        while self.waiting:
+            change = self.waiting[0]
             yield change
-            if self._changes[0] is change:  # else it was one too many, and is gone
-                del self._changes[0]
+            if self.waiting[0] is change:  # else it was one too many, and is gone
+                del self.waiting[0]
 
     # ------------------------------------------------------------------ loading
 
@@ -172,13 +169,11 @@ class Roster:
         self._own = None
         return self.people
 
-    def differs(self) -> bool:
-        """Tell whether it is not what the last committed turn was told."""
-        return self.people is not self._committed and self.people != self._committed
-
-    def commit(self, snapshot: People) -> None:
-        """A turn that was told *snapshot* has been committed."""
-        self._committed = snapshot
+    def told(self) -> tuple[People, list[Person], bool]:
+        """Return what a turn is told: a snapshot, a copy, and whether it is news to the room."""
+        snapshot = self.snapshot()
+        news = snapshot is not self.committed and snapshot != self.committed
+        return snapshot, [dict(person) for person in snapshot.values()], news
 
     def copy(self) -> list[Person]:
         """Return the people as dicts of their own."""

@@ -11,6 +11,7 @@ from band_trio.runtime.adapter_port import AdapterPort
 from band_trio.runtime.crashes import CrashRecord
 from band_trio.runtime.deadlines import Deadlines
 from band_trio.runtime.hooks import Hooks
+from band_trio.runtime.judgement import Judgement
 from band_trio.runtime.lifecycle import Lifecycle
 from band_trio.runtime.listing import RoomLister
 from band_trio.runtime.resync import Pace
@@ -45,6 +46,7 @@ class RoomServices:
     session: SessionConfig
     app: Application
     lifecycle: Lifecycle
+    judgement: Judgement
     lister: RoomLister
     pace: Pace
     crashes: CrashRecord

@@ -30,7 +30,7 @@ from band_trio.link.api import Answer
 from band_trio.link.rest import RestClient
 from band_trio.link.tries import NotSentError
 from band_trio.logs import RepeatedLog
-from band_trio.runtime.answers import ClaimResult, MarkResult, claim_outcome, mark_result
+from band_trio.runtime.answers import FINAL, ClaimResult, MarkResult, claim_outcome, mark_result
 from band_trio.runtime.entries import Entry, Phase
 from band_trio.runtime.journal import Journal
 from band_trio.runtime.journals import Journals
@@ -124,7 +124,7 @@ class Settler:
         mark = entry.mark
         if mark is None:
             return
-        journal.mark_began(entry)
+        mark.tries += 1
         plays = journal.controls.plays
         answer, why = None, "no answer in time"
         with bound:
@@ -136,17 +136,19 @@ class Settler:
                 why = type(exc).__name__
         result = MarkResult.UNCONFIRMED if answer is None else mark_result(answer)
         told = (answer.retry_after or 0.0) if answer is not None else 0.0
-        journal.mark_answered(entry, result, trio.current_time(), told=told)
-        self._tracer(Marked(journal.room_id, entry.id, str(mark.verdict), result.value))
-        if result.final:
+        outdated = result is MarkResult.STOPPED and plays != journal.controls.plays
+        meant = MarkResult.UNCONFIRMED if outdated else result
+        journal.mark_answered(entry, meant, trio.current_time(), told=told)
+        self._tracer(Marked(journal.room_id, entry.id, mark.verdict.word, result.value))
+        if result in FINAL:
             self._confirmed(journal, mark, result)
         elif mark.tries in (1, 5) or mark.tries % 50 == 0:
             _repeated.warning(
                 "mark %s of message %s in room %s is not confirmed (%s, try %d); it is kept",
-                mark.verdict, entry.id, journal.room_id,
+                mark.verdict.word, entry.id, journal.room_id,
                 why if answer is None else answer.status, mark.tries,
             )  # fmt: skip
-        if result is MarkResult.STOPPED and plays == journal.controls.plays:
+        if meant is MarkResult.STOPPED:
             self._journals.observe_stop(journal.room_id)
 
     async def _claim(self, journal: Journal, entry: Entry, mark: Mark) -> Answer | None:
@@ -159,7 +161,7 @@ class Settler:
         self._tracer(Claimed(journal.room_id, entry.id, claim.result))
         if claim.result is ClaimResult.CLAIMED:
             mark.claimed = True
-            self._tracer(Recorded(journal.room_id, entry.id, str(mark.verdict)))
+            self._tracer(Recorded(journal.room_id, entry.id, mark.verdict.word))
             return None
         # Not ours to claim is read by `mark_result` as nothing left to settle.
         return Answer(409) if answer.status == 422 else answer

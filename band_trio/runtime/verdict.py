@@ -53,13 +53,18 @@ class Verdict:
     """Used when the platform refuses *error*: the bare class name."""
     report: Report | None = None
     """What the room is told behind the mark."""
+    did_its_work: bool = False
+    """Whether its turn did what a message asks for: what it was told of its room is committed."""
+    word: str = attrs.field(init=False)
+    """For traces: `processed`, `failed` or `released:` and the reason."""
 
-    def __str__(self) -> str:
-        """Return the word for traces: `processed`, `failed` or `released:` and the reason."""
+    @word.default
+    def _word(self) -> str:
         return f"{self.fate}:{self.reason}" if self.fate is Fate.RELEASED else self.fate.value
 
 
 DONE: Final = Verdict(Fate.PROCESSED)
+WORKED: Final = Verdict(Fate.PROCESSED, did_its_work=True)
 
 
 @attrs.define(eq=False)

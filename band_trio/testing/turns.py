@@ -94,9 +94,7 @@ async def run_turn(
     items = [dict(item) for item in history]
     if is_session_bootstrap is None:  # the history of a later attempt may be what was said since
         is_session_bootstrap = not tools.is_committed(adapter) or (bool(items) and attempt == 1)
-    hub = is_contact_hub_turn(sender_type=msg.sender_type, sender_id=msg.sender_id)
-    judged = bool(getattr(adapter, "judges_turns", False)) and not hub
-    turn = tools.begin_turn(judged=judged, attempt=attempt)
+    turn = tools.begin_turn(judged=_is_judged(adapter, msg), attempt=attempt)
     inp = AgentInput(
         msg=msg,
         tools=tools,
@@ -124,6 +122,11 @@ async def run_turn(
     if result.record == "processed":
         tools.commit(adapter)
     return result
+
+
+def _is_judged(adapter: FrameworkAdapter, msg: PlatformMessage) -> bool:
+    hub = is_contact_hub_turn(sender_type=msg.sender_type, sender_id=msg.sender_id)
+    return bool(getattr(adapter, "judges_turns", False)) and not hub
 
 
 def _in_one_room(msg: PlatformMessage, tools: FakeAgentTools) -> PlatformMessage:

@@ -54,7 +54,7 @@ async def test_c44_g51_a_silent_platform_on_real_sockets_does_not_keep_the_agent
         room = await here.room()
         with trio.fail_after(8):
             async with here.running(
-                grace=0, close_seconds=0.2, connect_seconds=0.2, reconnect_base_seconds=0.01,
+                grace=0, connect_seconds=0.2, reconnect_base_seconds=0.01,
                 heartbeat_seconds=0.05, dead_seconds=0.2,
             ) as agent:  # fmt: skip
                 await here.settled(await here.say(room, "hello"))

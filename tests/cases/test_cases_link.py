@@ -116,7 +116,7 @@ async def test_c47_g26_interrupts_in_masses_eat_no_request_slots(
 ) -> None:
     async with stage() as here:
         rooms = [await here.room() for _ in range(40)]
-        async with here.running(rest_bulk=4, rest_priority=3, rest_pool=10):
+        async with here.running(rest_bulk=4, rest_priority=3):
             await trio.sleep(5)
             slow = [
                 here.band.faults.delay(0.2, route=route, times=None, agent=here.account)

@@ -397,7 +397,7 @@ def blocking() -> None:
 async def test_c94_code_that_blocks_the_thread_is_named_with_its_place(
     where: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def in_a_task() -> None:
+    async def in_a_task() -> None:  # noqa: ASYNC124 - the case
         blocking()
 
     class Blocking(DefaultPreprocessor):
@@ -411,7 +411,7 @@ async def test_c94_code_that_blocks_the_thread_is_named_with_its_place(
             call.tools.turn.nursery.start_soon(in_a_task)
         await reply(call)
 
-    async def added(room_id: str, participant: Any) -> None:
+    async def added(room_id: str, participant: Any) -> None:  # noqa: ASYNC124 - a callback
         blocking()
 
     async with stage(starts) as here:

@@ -25,6 +25,7 @@ from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownEr
 from band_trio.link.api import Answer, Api, Lane, open_api
 from band_trio.link.tries import NotSentError
 from band_trio.shares import work_of
+from tests.link.servers import ok, read_request, serving
 
 URL = "http://127.0.0.1:9"
 KEY = "thnv_a_sesame+open"
@@ -117,6 +118,24 @@ async def test_a_request_carries_the_key_in_its_header_only() -> None:
         assert answer == Answer(201, {"data": {"id": "m"}})
         assert (answer.ok, answer.data) == (True, {"id": "m"})
         assert KEY not in repr(api)
+
+
+async def test_the_base_path_of_the_url_stands_in_front() -> None:
+    requests: list[bytes] = []
+
+    async def answer(stream: trio.abc.Stream) -> None:
+        requests.append(await read_request(stream))
+        await stream.send_all(ok())
+
+    async with serving(answer) as port:
+        url = f"http://127.0.0.1:{port}/base"
+        transport = Transport(200)
+        for config in (AgentConfig(), AgentConfig(rest_transport=transport)):
+            async with open_api(Endpoints(url, "ws://h/x"), Credentials("a1", KEY), config) as api:
+                assert (await api.once("GET", "/p", params={"q": "ä b"})).ok
+    assert requests[0].startswith(b"GET /base/p?q=%C3%A4+b HTTP/1.1\r\n")
+    assert f"\r\nHost: 127.0.0.1:{port}\r\n".encode() in requests[0]
+    assert str(transport.seen[0][1].url) == f"{url}/p?q=%C3%A4+b"
 
 
 async def test_a_post_without_body_has_no_content_type() -> None:
@@ -574,7 +593,7 @@ async def test_c47_a_storm_of_cancellations_leaves_the_pool_whole(
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, answer, 0)
         port = listeners[0].socket.getsockname()[1]
-        config = AgentConfig(rest_bulk=6, rest_priority=3, rest_pool=10)
+        config = AgentConfig(rest_bulk=6, rest_priority=3)
         endpoints = Endpoints(f"http://127.0.0.1:{port}", "ws://127.0.0.1:9/x")
         with trio.fail_after(20):
             async with open_api(endpoints, Credentials("a1", KEY), config) as api:

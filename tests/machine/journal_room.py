@@ -191,7 +191,7 @@ class Room:
             mark = entry.mark
             if mark is not None and mark.kept and mark.due <= self.now:
                 self._tell()
-                self.journal.mark_began(entry)
+                mark.tries += 1
                 self._mark_answered(entry, *self._try_mark(entry, fault))
 
     def _try_mark(self, entry: Entry, fault: Fault) -> tuple[MarkResult, float]:
@@ -292,7 +292,7 @@ class Room:
         before = self.watch.before(entry)
         yield At("choose", entry)
         self._tell()
-        if not self.journal.chosen(entry, self.now):
+        if self.journal.chosen(entry, self.now) is None:
             return
         self.watch.begins(entry, before, self.now)
         self._turn_opens()
@@ -324,7 +324,8 @@ class Room:
 
     def _settle(self, entry: Entry) -> Steps:
         self._tell()
-        self.journal.mark_began(entry)
+        assert entry.mark is not None
+        entry.mark.tries += 1
         result, told = yield At("mark", entry)
         self._mark_answered(entry, result, told)
         if entry.mark is not None:

@@ -12,10 +12,10 @@ import trio.testing
 
 from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.drain import Drain, Pass
-from band_trio.runtime.journal import Run, Settle
 from band_trio.runtime.key_check import KeyCheck
 from band_trio.runtime.presence import RoomPresence
 from band_trio.runtime.settler import Settler
+from band_trio.runtime.todo import Run, Settle
 from band_trio.trace import Recorded
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import (
@@ -180,7 +180,7 @@ def break_down(*args: Any) -> None:
     raise _BugError("a bug")
 
 
-@pytest.mark.parametrize("part", ["key check", "settler", "presence", "adapter", "dispatcher", "listing"])
+@pytest.mark.parametrize("part", ["key check", "presence", "adapter", "dispatcher", "listing"])
 async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
     part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,9 +203,6 @@ async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
         match part:
             case "key check":
                 monkeypatch.setattr(KeyCheck, "serve", fail_later)
-            case "settler":
-                monkeypatch.setattr(Settler, "_persist", fail_later)
-                here.band.faults.refuse(500, route="processed", times=None)
             case "presence":
                 monkeypatch.setattr(RoomPresence, "serve", serve)
             case "adapter":
@@ -215,6 +212,22 @@ async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
             case "listing":
                 nursery.start_soon(break_the_listing)
         await part_ends(here)
+
+
+async def test_g45_a_defect_while_settling_ends_the_run_in_order(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Settler, "_persist", fail_later)
+    async with life() as here:
+        here.before = tasks()
+        room = await here.room()
+        here.band.faults.refuse(500, route="processed", times=None)
+        with pytest.raises(_BugError):
+            async with here.agent():
+                await here.say(room, "m")
+                await trio.sleep(100)
+        assert here.adapter.cleaned == [room]
+        await here.assert_nothing_left()
 
 
 @pytest.mark.parametrize("part", ["the check of the key", "presence"])

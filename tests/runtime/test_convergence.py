@@ -352,7 +352,7 @@ async def test_g29_an_idle_agent_asks_for_one_thing_only(
             before = len(here.band.log.requests())
             await trio.sleep(3600)
             asked = here.band.log.requests()[before:]
-            assert {row.route for row in asked} == {"messages"}
+            assert {row.route for row in asked} == {"next"}
             assert len(asked) == pytest.approx(5 * 60, abs=5)
 
 

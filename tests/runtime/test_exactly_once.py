@@ -212,6 +212,7 @@ def forget_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run what a push brings although it was run before."""
+
     def settled(self: Journal, entry: Entry, *args: Any) -> None:
         real(self, entry, *args)
         self.entries.forget(entry)

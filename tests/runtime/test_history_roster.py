@@ -659,3 +659,21 @@ async def test_g85_a_look_up_that_fails_is_made_again_before_the_next_turn(
             rule.lift()
             await here.settled(await here.say(room, "next"))
             assert "Guest" in str(here.adapter.calls[-1].participants_msg)
+
+
+async def test_g85_we_are_known_although_the_roster_does_not_show_us(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        guest = here.band.register_agent("Guest")
+        rows = [row for row in await here.band.user.participants(room) if row["type"] == "User"]
+        body = json.dumps({"data": rows}).encode()
+        here.band.faults.odd_answer(body, route="participants", times=None)
+        async with here.running(QUIET):
+            before = await warmed_up(here, room)
+            await here.band.user.add(room, guest)
+            await trio.sleep(1)
+            await here.settled(await here.say(room, "m2"))
+            assert "Guest" in str(here.adapter.calls[-1].participants_msg)
+            assert reads(here, room).count("participants") == before

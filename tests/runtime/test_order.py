@@ -332,8 +332,7 @@ async def test_g06_c07_a_hint_in_the_tick_of_the_poll_is_neither_lost_nor_double
                 await here.settled(messages[-1])
                 await trio.sleep(1)
                 meanwhile = reads(here, room)[before:]
-                assert meanwhile.count("messages") <= 2, meanwhile  # the poll, and what the hint asks
-                assert meanwhile.count("messages") <= 1, meanwhile
+                assert meanwhile.count("messages") <= 2  # the poll, and what the hint asks for
             assert starts(here)[1:] == messages
             assert [answer for _, answer in claims(here)] == ["claimed"] * 41
 

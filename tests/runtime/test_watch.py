@@ -62,6 +62,22 @@ async def test_g47_c17_a_handler_that_goes_on_after_its_end_is_named(
             await here.settled(await here.say(room, "next"))
 
 
+async def test_g47_a_turn_that_ends_when_it_is_told_to_is_not_named(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with life() as here:
+        here.adapter.on("long")(swallows)
+        room = await here.room()
+        async with here.running() as agent:
+            message = await here.say(room, "long")
+            await trio.sleep(5)
+            await here.band.user.interrupt(here.account)
+            await here.settled(message)
+            await trio.sleep(30)
+            assert agent.health().stalled == ()
+            assert "still runs" not in caplog.text
+
+
 async def test_g47_a_preprocessor_that_goes_on_after_its_end_is_named(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

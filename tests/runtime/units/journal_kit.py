@@ -57,14 +57,16 @@ class Kit:
     def entry(self, message: ChatMessage) -> Entry:
         """Return what is known of a message; it is listed if that is nothing."""
         known = self.journal.entries.get(message.id)
-        return known if known is not None else self.journal.entries.see(message, ME)
+        return (
+            known if known is not None else self.journal.entries.see(message, message.delivery(ME))
+        )
 
     def choose(self, message: ChatMessage) -> Entry:
         """The room begins with a message."""
         entry = self.entry(message)
         if entry.phase is not Phase.HELD:
             entry.take(message)
-        assert self.journal.chosen(entry, self.now)
+        assert self.journal.chosen(entry, self.now) is not None
         return entry
 
     def claims(self, message: ChatMessage, result: ClaimResult, told: float | None = None) -> Entry:
@@ -102,7 +104,8 @@ class Kit:
 
     def marks(self, entry: Entry, result: MarkResult, told: float = 0.0) -> None:
         """A try to tell the verdict has its answer."""
-        self.journal.mark_began(entry)
+        assert entry.mark is not None
+        entry.mark.tries += 1
         self.journal.mark_answered(entry, result, self.now, told=told)
 
     def wait(self) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import pytest
@@ -11,8 +13,10 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from band_trio import SessionConfig
 from band_trio.errors import BandApiError, BandConnectionError
 from band_trio.protocol.rest import ChatMessage, Page
+from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.history import HistoryWalk, SaidSince
 from tests.runtime.rows import ME, row
 
@@ -343,3 +347,25 @@ def test_g81_against_the_naive_model(
             place = since.place
 
     trio.run(each_trigger)
+
+
+async def test_g81_each_load_of_a_room_begins_where_the_last_one_met_its_message() -> None:
+    rows = dialogue(40)
+    context = Context(rows, 10)
+
+    async def get_context(room_id: str, cursor: str | None) -> Page[ChatMessage]:
+        return await context.read(cursor)
+
+    services: Any = SimpleNamespace(
+        me=SimpleNamespace(id=ME), session=SessionConfig(), tracer=lambda event: None,
+        rest=SimpleNamespace(get_context=get_context),
+    )  # fmt: skip
+    briefing = Briefing("room", services)
+    assert await briefing.load_history(rows[13]) is not None
+    briefing.commit(briefing.roster.snapshot(), 0)
+    assert await briefing.load_history(rows[21]) == []
+    context.reads.clear()
+    for number in (21, 21, 3):
+        found = await briefing.load_history(rows[number], 2)
+        assert [item["id"] for item in found or ()] == said_by(rows, rows[number], 100)
+    assert context.reads == ["10", "20", "30", "20", "30", "20", None, "10", "20", "30"]

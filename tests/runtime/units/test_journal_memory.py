@@ -13,7 +13,7 @@ from band_trio.runtime.entries import CAPACITY, Entry, Phase
 from band_trio.runtime.journals import REMEMBERED, Journals
 from band_trio.runtime.reads import Dirty
 from band_trio.runtime.todo import Read, Run, Settle, Wait
-from band_trio.runtime.verdict import DONE
+from band_trio.runtime.verdict import DONE, Verdict
 from tests.runtime.rows import ME, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit, released
 
@@ -161,6 +161,22 @@ def test_g11_g14_g54_a_verdict_and_work_that_is_owed_outlive_the_membership() ->
     assert decided.phase is None
 
 
+@pytest.mark.parametrize(
+    ("verdict", "phase"), [(DONE, Phase.CONFIRMED), (FAILED, Phase.ASIDE)], ids=["done", "failed"]
+)
+def test_g14_g34_a_verdict_that_is_confirmed_after_the_return_is_remembered(
+    verdict: Verdict, phase: Phase
+) -> None:
+    """The list may have been read before it was."""
+    kit = Kit()
+    entry = kit.ends(row("m"), verdict, MarkResult.UNCONFIRMED)
+    kit.journal.left()
+    kit.journal.begin(kit.now, joined=False)
+    kit.marks(entry, MarkResult.ACCEPTED)
+    assert kit.phase("m") is phase
+    assert kit.read(row("m", status="processing")) == [None]
+
+
 @pytest.mark.parametrize("phase", [Phase.LISTED, Phase.STOPPED, Phase.HELD, Phase.GIVEN_UP])
 def test_g54_leaving_forgets_the_rest(phase: Phase) -> None:
     kit = Kit(attrs.evolve(SESSION, max_message_retries=1 if phase is Phase.GIVEN_UP else 3))
@@ -195,7 +211,7 @@ def test_g45_a_child_that_broke_leaves_its_message_to_the_list() -> None:
         kit.journal.begin(kit.now, joined=True)
         assert kit.next() == Read(Dirty.FIRST)
         assert kit.listed(row("m")) == Run(entry)
-        assert entry.attempt == 1 + claimed
+        assert kit.choose(row("m")).attempt == 1 + claimed
 
 
 # --------------------------------------------------------------------------- all rooms

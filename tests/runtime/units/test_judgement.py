@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import trio
+from band_trio.runtime.record import Fate, Record
 
 from band_trio.errors import InputNotAccepted, RoomClosingError
-from band_trio.runtime.judgement import Judgement, did_its_work
+from band_trio.runtime.judgement import ERROR_CHARS, Judgement, did_its_work
 from band_trio.runtime.lifecycle import EndReason
-from band_trio.runtime.record import Fate, Record
 from band_trio.runtime.turn import ActiveTurn, later_end
 from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
@@ -56,7 +56,7 @@ def turn(
 
 
 def record(ended: ActiveTurn) -> Record:
-    return Judgement(200, (KEY,), 2.5).record(ended, "room")
+    return Judgement((KEY,), 2.5).record(ended, "room")
 
 
 @pytest.mark.parametrize("effect", list(TurnEffect))
@@ -127,7 +127,7 @@ def test_g10_g67_the_fate_of_each_end(
 def test_g79_the_text_of_a_failure_is_masked_and_short() -> None:
     done = record(turn(error=ValueError(f"cannot use {KEY} " + "x" * 5000)))
     assert KEY not in done.error
-    assert len(done.error) <= 200
+    assert len(done.error) <= ERROR_CHARS
     assert done.plain_error == "ValueError"
 
 

@@ -7,12 +7,15 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import trio
 import trio.testing
 
+import band_trio
 from band_trio.runtime.watchdog import Watchdog
 from band_trio.shares import work_of
 
@@ -43,7 +46,7 @@ async def run(*work: Callable[[], Awaitable[object]]) -> None:
             nursery.start_soon(each)
 
 
-async def blocks() -> None:
+async def blocks() -> None:  # noqa: ASYNC124 - the case
     time.sleep(TOO_LONG)  # noqa: ASYNC251 - the case
 
 
@@ -87,30 +90,29 @@ def nearest() -> None:
     threading.Event().wait(TOO_LONG)
 
 
-async def test_the_place_is_the_applications_not_the_library_that_it_calls() -> None:
-    async def calls() -> None:
-        nearest()
+async def test_the_place_is_the_applications_not_that_of_what_it_calls() -> None:
+    text = f"import time\ndef sleep(): time.sleep({TOO_LONG})\nasync def work(): sleep()\n"
+    files = ["/lib/site-packages/lib.py", f"{Path(band_trio.__file__).parent}/adapters/some.py"]
+    libraries: list[dict[str, Any]] = [{}, {}]
+    for file, library in zip(files, libraries, strict=True):
+        exec(compile(text, file, "exec"), library)
 
-    library: dict[str, Any] = {}
-    text = (
-        "import time\nasync def work(call):\n    call()\nasync def sleep():\n    time.sleep(0.18)"
-    )
-    exec(compile(text, "/lib/site-packages/lib.py", "exec"), library)
+    async def calls(fn: Callable[[], object]) -> None:  # noqa: ASYNC124 - the case
+        fn()
 
     with told() as lines:
-        await run(calls)
-        await run(lambda: library["work"](nearest))
-        await run(library["sleep"])
-    mine, through, theirs = lines
-    assert line_of(nearest) in mine
-    assert line_of(nearest) in through
-    assert "/lib/site-packages/lib.py:5 in sleep" in theirs
+        await run(partial(calls, nearest), *[partial(calls, each["sleep"]) for each in libraries])
+        await run(libraries[0]["work"])
+    *mine, theirs = lines
+    assert sum(line_of(nearest) in line for line in mine) == 1
+    assert sum(line_of(calls) in line for line in mine) == 2
+    assert f"{files[0]}:2 in sleep" in theirs
 
 
 async def test_a_step_that_goes_on_is_logged_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
 
-    async def endless() -> None:
+    async def endless() -> None:  # noqa: ASYNC124 - the case
         ends = time.perf_counter() + 10
         while not caplog.records and time.perf_counter() < ends:
             time.sleep(0.01)  # noqa: ASYNC251 - the case
@@ -125,7 +127,7 @@ async def test_a_step_that_goes_on_is_logged_meanwhile(caplog: pytest.LogCapture
 
 
 async def test_code_that_lets_no_other_thread_run_is_told_all_the_same() -> None:
-    async def holds_the_interpreter() -> None:
+    async def holds_the_interpreter() -> None:  # noqa: ASYNC124 - the case
         ends = time.perf_counter() + TOO_LONG
         while time.perf_counter() < ends:
             pass
