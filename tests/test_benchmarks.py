@@ -97,7 +97,6 @@ def test_journey_shows_each_step() -> None:
     assert any("ExecutionContext" in name or "Room" in name for name in rows)
 
 
-@pytest.mark.xfail(strict=True, reason="one message crosses too many files")
 def test_a_message_stays_in_few_files() -> None:
     """Counts frames, not time: it is the same on every machine."""
     journey = profiled()

@@ -22,7 +22,7 @@ from band_trio.runtime.activity import WorkingIndicator
 from band_trio.runtime.answers import ClaimResult
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.chat_control import ChatControls
-from band_trio.runtime.drain import Drain, PassAbandoned
+from band_trio.runtime.drain import Drain, Pass, PassAbandoned
 from band_trio.runtime.entries import Entry, Phase
 from band_trio.runtime.interrupts import InterruptHooks
 from band_trio.runtime.journal import Journal
@@ -69,6 +69,8 @@ class ExecutionContext:
     _interrupts: InterruptHooks = attrs.field(init=False)
     _chat_controls: ChatControls | None = attrs.field(init=False)
     _turn: Turn | None = attrs.field(default=None, init=False)
+    _pass: Pass | None = attrs.field(default=None, init=False)
+    """The way over the list that is under way."""
     _ending: EndReason | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -107,7 +109,7 @@ class ExecutionContext:
             return RoomState.STOPPED
         if self.journal.held is not None:
             return RoomState.HELD
-        reads = self.journal.reads.dirty or self._drain.failing_since is not None
+        reads = self._pass is not None or self.journal.reads.dirty
         return RoomState.SYNC if reads else RoomState.IDLE
 
     @property
@@ -250,7 +252,7 @@ class ExecutionContext:
 
     async def _read(self, cause: Dirty) -> None:
         """Read the list, and do what it asks for, until nothing is left or something is told."""
-        current = self._drain.begin(cause)
+        current = self._pass = self._drain.begin(cause)
         try:
             while (todo := await self._drain.find(current)) is not None:
                 await self._do(todo)
@@ -260,6 +262,8 @@ class ExecutionContext:
             self.journal.reads.ask(Dirty.CAUSED if current.found else current.cause)
         except RoomExecutionStoppedError:
             self.observe_stop()
+        finally:
+            self._pass = None
 
     async def _probe(self) -> None:
         revision = self.journal.controls.revision
@@ -318,10 +322,11 @@ class ExecutionContext:
             self.journal.decided_before(entry.row, verdict, now, used_up=True)
             services.tracer(GivenUp(self.room_id, entry.id))
             return False
-        if not entry.crashes or services.crashes.try_alone(self.room_id, self.ring):
-            return True
-        await self._bell.wait()
-        return False
+        while entry.crashes and not services.crashes.try_alone(self.room_id, self.ring):
+            await self._bell.wait()
+            if not self.is_open:  # it stays on the platform's list
+                return False
+        return True
 
     def _open_turn(self, entry: Entry, message: ChatMessage) -> Turn:
         services = self._services

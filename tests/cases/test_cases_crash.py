@@ -83,7 +83,6 @@ async def supervised(folder: Path) -> AsyncGenerator[tuple[Supervisor, trio.Nurs
                 nursery.cancel_scope.cancel()
 
 
-@pytest.mark.xfail(strict=True, reason="rooms do not ask the record of crashes yet")
 async def test_g82_c64_a_message_that_kills_the_process_is_given_up_and_the_one_behind_it_runs(
     tmp_path: Path,
 ) -> None:
@@ -116,7 +115,6 @@ async def test_c64_a_process_that_is_killed_from_outside_costs_its_message_nothi
         assert agent.band.log.requests("post_event") == []
 
 
-@pytest.mark.xfail(strict=True, reason="rooms do not ask the record of crashes yet")
 async def test_g82_c64_its_neighbours_of_that_moment_finish_and_are_not_given_up(
     tmp_path: Path,
 ) -> None:

@@ -14,8 +14,6 @@ from band_trio.trace import GivenUp, Recorded
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import started_at, starts
 
-not_wired = pytest.mark.xfail(strict=True, reason="rooms do not ask the record of crashes yet")
-
 
 def died(here: Stage, folder: Path, *running: tuple[str, str]) -> None:
     """Leave behind what a process does that dies while it runs these (room, message)."""
@@ -34,7 +32,6 @@ async def errors(here: Stage, room: str) -> int:
     return sum(row["message_type"] == "error" for row in rows)
 
 
-@not_wired
 @pytest.mark.parametrize(("most", "deaths"), [(1, 1), (3, 3), (3, 5)])
 async def test_g82_c64_after_so_many_deaths_it_is_failed_unrun_and_reported_once(
     most: int, deaths: int, tmp_path: Path, autojump_clock: trio.testing.MockClock
@@ -67,7 +64,6 @@ async def test_c64_below_that_it_runs_and_is_forgotten(
         assert here.adapter.texts == ["m"]
 
 
-@not_wired
 async def test_g82_c64_a_message_that_has_run_is_forgotten(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -80,7 +76,6 @@ async def test_g82_c64_a_message_that_has_run_is_forgotten(
         assert count(here, tmp_path, room, message) == 0
 
 
-@not_wired
 async def test_g82_c64_suspects_run_one_at_a_time_and_others_do_not_wait(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -100,7 +95,6 @@ async def test_g82_c64_suspects_run_one_at_a_time_and_others_do_not_wait(
         assert sorted(when[:4]) == pytest.approx([began + 2 * n for n in range(4)], abs=0.5)
 
 
-@not_wired
 async def test_g82_a_suspect_that_waits_holds_no_claim_and_hears_a_stop(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
 
 import attrs
 import pytest
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from band_trio import Agent
 from band_trio.localband.fault_rules import Cut
 from band_trio.protocol.rest import ChatMessage
+from band_trio.runtime import entries
 from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.entries import Entry
 from band_trio.runtime.execution import ExecutionContext
@@ -213,12 +213,14 @@ def forget_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run what a push brings although it was run before."""
 
-    def settled(self: Journal, entry: Entry, *args: Any) -> None:
-        real(self, entry, *args)
-        self.entries.forget(entry)
+    def pushed(self: Journal, message: ChatMessage, now: float) -> None:
+        entry = self.entries.get(message.id)
+        if entry is not None and entry.phase is entries.Phase.CONFIRMED:
+            self.entries.forget(entry)
+        real(self, message, now)
 
-    real = Journal._settled
-    monkeypatch.setattr(Journal, "_settled", settled)
+    real = Journal.pushed
+    monkeypatch.setattr(Journal, "pushed", pushed)
     monkeypatch.setattr(Journal, "follows", lambda *args: True)
 
 
