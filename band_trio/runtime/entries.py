@@ -16,6 +16,8 @@ from typing import Final
 
 import attrs
 
+from band_trio.backoff import half_jitter
+from band_trio.config import SessionConfig
 from band_trio.protocol.rest import ChatMessage, Delivery
 from band_trio.runtime.verdict import Mark
 
@@ -212,6 +214,20 @@ class Entry:
         self.was_aside |= self.phase is Phase.ASIDE
         self.late |= self.phase in (Phase.ASIDE, Phase.REFUSED)
         self.resumes = self.phase is Phase.STOPPED
+
+    def retry_wait(self, session: SessionConfig) -> float:
+        """Return the seconds until its next run, once it has failed."""
+        return half_jitter(self.spent - 1, session.retry_base_seconds, session.retry_cap_seconds)
+
+    def claim_wait(self, session: SessionConfig) -> float:
+        """Return the seconds until its next claim; the room waits for each one.
+
+        Hence those of a message that holds nobody up come more rarely each time.
+        """
+        cap = session.settle_cap_seconds
+        if self.was_aside:
+            cap = max(cap, session.idle_resync_max_seconds)
+        return half_jitter(self.tries, session.settle_base_seconds, cap)
 
     def postpone(
         self, wait: float, now: float, hold: float, *, waited: float = 0.0, endless: bool = False

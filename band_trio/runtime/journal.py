@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
-from typing import Final
 
 import attrs
 
-from band_trio.backoff import half_jitter
 from band_trio.config import SessionConfig
 from band_trio.protocol.events import Mode
 from band_trio.protocol.rest import ChatMessage
@@ -32,8 +30,6 @@ from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.reads import Dirty, Reads
 from band_trio.runtime.todo import Probe, Read, Run, Settle, Todo, Wait
 from band_trio.runtime.verdict import DONE, NOT_ACCEPTED, Fate, Mark, Verdict, offer_wait
-
-ONE_SECOND: Final = timedelta(seconds=1)
 
 
 @attrs.define(eq=False)
@@ -51,6 +47,7 @@ class Journal:
     handled here since the list was read to its end, or else the instant of that read."""
     entries: Entries = attrs.field(factory=Entries, init=False)
     reads: Reads = attrs.field(init=False)
+    _served: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.reads = Reads(self._session)
@@ -170,6 +167,7 @@ class Journal:
             for entry in self.entries.of(phase):
                 self.entries.move(entry, Move.RELEASE)
         self.entries.hints.clear()
+        self._served = True
         self.reads.begin(now, joined=joined)
 
     def pushed(self, message: ChatMessage, now: float) -> None:
@@ -231,6 +229,7 @@ class Journal:
                 if entry.phase is Phase.HELD:
                     self.entries.move(entry, Move.PUT_ASIDE)
         self.held = self.watermark = None
+        self._served = False
 
     # ------------------------------------------------------------------ told: the list
 
@@ -252,8 +251,8 @@ class Journal:
         if self.is_used_up(entry) and not entry.owed:
             self.entries.move(entry, Move.GIVE_UP)  # it was told when that happened
             return None
-        if not self.has_room:
-            self.reads.ask(Dirty.CAUSED)
+        if not self.has_room or self.reads.incomplete:
+            self.reads.pass_over()
             return None
         entry.take(message)
         return self._run_or_settle(entry, now)
@@ -268,7 +267,7 @@ class Journal:
         """
         self.reads.ended(epoch, now, found=found)
         if self.watermark is None and served_at is not None:
-            self.watermark = served_at + ONE_SECOND
+            self.watermark = served_at + timedelta(seconds=1)
 
     # ------------------------------------------------------------------ told: one message
 
@@ -296,6 +295,7 @@ class Journal:
 
         *interrupted*: a person called it off meanwhile, so that it is not run once it is ours.
         """
+        session = self._session
         match claim.result:
             case ClaimResult.CLAIMED:
                 self.entries.move(entry, Move.CLAIM)
@@ -303,11 +303,13 @@ class Journal:
                 self.entries.move(entry, Move.STOP if entry.resumes else Move.RELEASE)
             case ClaimResult.GONE | ClaimResult.REFUSED:  # a 404 may hide the whole room for now
                 entry.owed |= interrupted and claim.result is ClaimResult.REFUSED
-                entry.until = now + self._session.refused_recheck_seconds
+                entry.until = now + session.refused_recheck_seconds
                 self.entries.move(entry, Move.REFUSE)
             case _:
                 entry.owed |= interrupted
-                self._unanswered(entry, claim, now)
+                wait = max(entry.claim_wait(session), claim.retry_after or 0.0)
+                hold = session.hold_seconds
+                self._keep(entry, entry.postpone(wait, now, hold, waited=claim.took))
 
     def run_began(self, entry: Entry) -> None:
         """The handler of a claimed message is about to be called."""
@@ -327,11 +329,9 @@ class Journal:
             return
         if verdict.fate is Fate.FAILED:
             entry.spent += 1
-            if not self.is_used_up(entry):
-                base, cap = session.retry_base_seconds, session.retry_cap_seconds
-                wait = half_jitter(entry.spent - 1, base, cap)
-                if entry.postpone(wait, now, session.hold_seconds):
-                    self.held = entry
+            wait, left = entry.retry_wait(session), not self.is_used_up(entry)
+            if left and entry.postpone(wait, now, session.hold_seconds):
+                self.held = entry
         self._decide(entry, verdict, now, claimed=True)
         if verdict.fate is Fate.PROCESSED or self.is_used_up(entry):
             self._raise_watermark(entry)
@@ -377,7 +377,7 @@ class Journal:
             later = now + self._session.refused_recheck_seconds
             entry.until = -math.inf if mark.orphan else later
             self.entries.move(entry, Move.REFUSE)
-        elif mark.orphan:
+        elif mark.orphan and not self._served:
             self.entries.forget(entry)
         elif done:
             self.entries.move(entry, Move.CONFIRM)
@@ -385,17 +385,6 @@ class Journal:
             self.entries.move(entry, Move.GIVE_UP)
         else:
             self._keep(entry, holds=self.held is entry)
-
-    def _unanswered(self, entry: Entry, claim: ClaimOutcome, now: float) -> None:
-        """Nobody knows whose a message is. The room waits for each claim, so that those of one that
-        holds nobody up are made more rarely each time."""
-        session = self._session
-        cap = session.settle_cap_seconds
-        if entry.was_aside:
-            cap = max(cap, session.idle_resync_max_seconds)
-        wait = half_jitter(entry.tries, session.settle_base_seconds, cap)
-        wait = max(wait, claim.retry_after or 0.0)
-        self._keep(entry, entry.postpone(wait, now, session.hold_seconds, waited=claim.took))
 
     def _keep(self, entry: Entry, holds: bool) -> None:
         """A message waits for its next run."""

@@ -17,39 +17,20 @@ from band_trio.config import SessionConfig
 from band_trio.protocol.events import Mode
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.answers import ClaimOutcome, ClaimResult, MarkResult
-from band_trio.runtime.entries import CAPACITY, Entry, Phase
+from band_trio.runtime.entries import Entry, Phase
 from band_trio.runtime.journal import Journal
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.reads import Dirty
 from band_trio.runtime.todo import Probe, Read, Run, Settle, Todo, Wait
 from band_trio.runtime.verdict import DONE, NOT_ACCEPTED, Fate, Verdict
 from tests.machine.journal_model import BEGAN, ME, PAGE, Fault, Platform, Posted
+from tests.machine.journal_watch import IN_WORK, Notes, Watch
 
 FAILED: Final = Verdict(Fate.FAILED, error="no", plain_error="no")
 HowEnded: TypeAlias = Literal["done", "failed", "not accepted"]
 UNKNOWN: Final = ClaimOutcome(ClaimResult.UNKNOWN)
-_EXCUSED: Final = {Phase.ASIDE, Phase.REFUSED, Phase.GIVEN_UP}
 MOST_STEPS: Final = 600
 """In which everything must have come to its end once nothing goes wrong any more."""
-_IN_WORK: Final = (Phase.CLAIMING, Phase.RUNNING)
-
-
-@attrs.define(eq=False)
-class Notes:
-    """What the one that watches knows of a message."""
-
-    posted: Posted
-    started: bool = False
-    done: bool = False
-    """Whether its work is done or was called off: it must not run again in this process."""
-    failures: int = 0
-    """Runs that failed in this membership."""
-    not_before: float = -math.inf
-    """Its back-off ends then."""
-    excused: bool = False
-    """Whether later ones need not wait for it: it was refused, set aside, given up or consumed."""
-    told: bool = False
-    """Whether the room has heard of it in this membership."""
 
 
 @attrs.frozen
@@ -78,8 +59,8 @@ class Room:
     now: float = attrs.field(default=1000.25, init=False)
     moves: int = attrs.field(default=0, init=False)
     """How often the journal was told or asked something."""
-    notes: dict[str, Notes] = attrs.field(factory=dict, init=False)
     journal: Journal = attrs.field(init=False)
+    watch: Watch = attrs.field(init=False)
     at: At | None = attrs.field(default=None, init=False)
     """None while the room is not served."""
     _steps: Steps = attrs.field(init=False)
@@ -88,19 +69,16 @@ class Room:
     _last: tuple[Todo, int] | None = attrs.field(default=None, init=False)
     """The last answer, and how much had been told by then."""
     _told: int = attrs.field(default=0, init=False)
-    _newest: dict[Entry, int] = attrs.field(factory=dict, init=False)
-    """The newest text that was seen of an entry."""
-    _covered: int = attrs.field(default=-1, init=False)
-    """The newest message of which the last complete read must have told."""
 
     def __attrs_post_init__(self) -> None:
         self.journal = Journal("room", ME, self.session)
+        self.watch = Watch(self.journal, self.session)
         self.enter(joined=False)
 
     def post(self) -> Posted:
         """A person writes a message."""
         posted = self.platform.post(self.now)
-        self.notes[posted.id] = Notes(posted)
+        self.watch.notes[posted.id] = Notes(posted)
         return posted
 
     # ------------------------------------------------------------------ membership
@@ -130,12 +108,11 @@ class Room:
                 self.journal.turn_ended(entry, left, self.now)
         self._end()
         self.journal.left()
-        for notes in self.notes.values():
-            notes.failures, notes.told, notes.not_before = 0, False, -math.inf
+        self.watch.left()
 
     def come_back(self) -> None:
         """The agent is in the room again."""
-        self.platform.member, self._covered = True, -1
+        self.platform.member = True
         self.enter(joined=False)
 
     def _end(self) -> None:
@@ -153,8 +130,8 @@ class Room:
             return
         self._tell()
         self.journal.pushed(message, self.now)
-        self.notes[message.id].told = True
-        self._saw(message)
+        self.watch.notes[message.id].told = True
+        self.watch.saw(message)
 
     def control(self, mode: Mode, correlation_id: str | None = None) -> None:
         """A control signal has arrived, or was seen in an answer."""
@@ -179,22 +156,17 @@ class Room:
     def may_consume(self, posted: Posted) -> bool:
         """Tell whether the room may offer a message to the adapter now."""
         known = self.journal.is_known(posted.id, self.now)
-        return self.notes[posted.id].told and not known and self.journal.has_room
+        return self.watch.notes[posted.id].told and not known and self.journal.has_room
 
     def consume(self, row: ChatMessage) -> None:
         """The adapter takes a message for itself before its turn."""
         self._tell()
         self.journal.decided_before(row, DONE, self.now)
-        self.notes[row.id].done = self.notes[row.id].excused = True
+        self.watch.notes[row.id].done = self.watch.notes[row.id].excused = True
 
     def _tell(self) -> None:
         self._told += 1
         self.moves += 1
-
-    def _saw(self, row: ChatMessage) -> None:
-        entry, text = self.journal.entries.get(row.id), int(row.content)
-        if entry is not None:
-            self._newest[entry] = max(text, self._newest.get(entry, 0))
 
     # ------------------------------------------------------------------ answers
 
@@ -205,7 +177,7 @@ class Room:
             return
         answer: Any = fault
         if at.what == "claim" and at.entry is not None:
-            posted = self.notes[at.entry.id].posted
+            posted = self.watch.posted(at.entry.id)
             answer = self.platform.answer_claim(posted, fault)
         elif at.what == "mark" and at.entry is not None:
             answer = self._try_mark(at.entry, fault)
@@ -223,7 +195,7 @@ class Room:
                 self._mark_answered(entry, *self._try_mark(entry, fault))
 
     def _try_mark(self, entry: Entry, fault: Fault) -> tuple[MarkResult, float]:
-        posted, mark = self.notes[entry.id].posted, entry.mark
+        posted, mark = self.watch.posted(entry.id), entry.mark
         assert mark is not None
         if not mark.claimed:
             match self.platform.answer_claim(posted, fault).result:
@@ -266,7 +238,7 @@ class Room:
             self.come_back()
         for _ in range(MOST_STEPS):
             self.retry_marks()
-            self.check()
+            self.watch.check()
             at = self.at
             assert at is not None
             if at.what == "wait" and at.told == self._told and self.now < at.until:
@@ -282,7 +254,7 @@ class Room:
         left = [
             posted.id
             for posted in self.platform.actionable()
-            if max(posted.failed, self.notes[posted.id].failures) < budget
+            if max(posted.failed, self.watch.notes[posted.id].failures) < budget
         ]
         return not left and not self.journal.unsettled
 
@@ -317,36 +289,38 @@ class Room:
                 yield At("wait", until=until, told=self._told)
 
     def _run(self, entry: Entry) -> Steps:
-        before = self._blockers(entry)
+        before = self.watch.before(entry)
         yield At("choose", entry)
         self._tell()
         if self.journal.chosen(entry, self.now) is None:
             return
-        self._check_choice(entry, before)
-        self._ended_by = None
+        self.watch.begins(entry, before, self.now)
+        self._turn_opens()
         claim = yield At("claim", entry)
         self._tell()
         interrupted = self._ended_by is EndReason.INTERRUPT
         self.journal.claim_answered(entry, claim, self.now, interrupted=interrupted)
-        self.notes[entry.id].done |= entry.owed
+        self.watch.notes[entry.id].done |= entry.owed
         if claim.result is ClaimResult.STOPPED:
             self._observe_stop()
-        if entry.phase is not Phase.RUNNING:
+        if not self.journal.entries.count(Phase.RUNNING):
             return
         if self._ended_by is None:
-            self.notes[entry.id].started = True
+            self.watch.notes[entry.id].started = True
             self.journal.run_began(entry)
             verdict = yield At("turn", entry)
         else:
             verdict = self._verdict("done")
         self._tell()
         self.journal.turn_ended(entry, verdict, self.now)
-        self._note(entry, verdict)
+        self.watch.ended(entry, verdict, self.now)
         if self._ended_by is EndReason.STOP:
             self._observe_stop()
-        self._ended_by = None
-        if entry.phase is Phase.DECIDED:
+        if entry.mark is not None:
             yield from self._settle(entry)
+
+    def _turn_opens(self) -> None:
+        self._ended_by = None
 
     def _settle(self, entry: Entry) -> Steps:
         self._tell()
@@ -383,7 +357,7 @@ class Room:
         self._tell()
         epoch, after, number = self.journal.reads.epoch, -1, 1
         # A clock that shows whole seconds.
-        served_at, newest = BEGAN + timedelta(seconds=int(self.now)), len(self.notes) - 1
+        served_at, newest = BEGAN + timedelta(seconds=int(self.now)), len(self.watch.notes) - 1
         self.journal.read_began(self.now)
         while True:
             rows = yield from self._page(after)
@@ -391,11 +365,11 @@ class Room:
             if len(rows) < PAGE and (not shifted or number == 1):
                 break
             after, number = (
-                (-1, 1) if shifted else (self.notes[rows[-1].id].posted.number, number + 1)
+                (-1, 1) if shifted else (self.watch.posted(rows[-1].id).number, number + 1)
             )
         self._tell()
         self.journal.read_ended(epoch, self.now, served_at, found=bool(found))
-        self._covered = newest if not self.platform.stopped else -1
+        self.watch.covered = newest if not self.platform.stopped else -1
 
     def _page(self, after: int) -> Generator[At, Any, list[ChatMessage]]:
         while True:
@@ -403,14 +377,9 @@ class Room:
             if self._aborted:
                 raise PassAbandoned
             if fault == "no":
-                if self.platform.stopped:  # a list that looks empty: nobody can know what waits
-                    self._forget_told()
+                if self.platform.stopped:
+                    self.watch.blinded()
                 return [posted.row() for posted in self.platform.listed(after)]
-
-    def _forget_told(self) -> None:
-        self._covered = -1
-        for notes in self.notes.values():
-            notes.told = False
 
     def _work_off(self, rows: list[ChatMessage], found: list[bool]) -> Generator[At, Any, bool]:
         """Do what is to be done with the rows of a page; tell whether there was anything."""
@@ -420,7 +389,7 @@ class Room:
                 raise PassAbandoned
             self._tell()
             todo = self.journal.listed(left[0], self.now)
-            self._saw(left[0])
+            self.watch.saw(left[0])
             if todo is None:
                 left.pop(0)
                 continue
@@ -431,67 +400,5 @@ class Room:
                 raise PassAbandoned
         return shifted
 
-    # ------------------------------------------------------------------ what must hold
-
     def _in_work(self) -> Entry | None:
-        return next((e for phase in _IN_WORK for e in self.journal.entries.of(phase)), None)
-
-    def _note(self, entry: Entry, verdict: Verdict) -> None:
-        notes, session = self.notes[entry.id], self.session
-        notes.done |= verdict.fate is Fate.PROCESSED
-        if verdict.fate is Fate.FAILED:
-            notes.failures += 1
-            wait = session.retry_base_seconds * 2 ** (notes.failures - 1)
-            notes.not_before = self.now + min(wait, session.retry_cap_seconds) / 2
-
-    def _blockers(self, entry: Entry) -> list[Notes]:
-        """Return the messages that this one must not overtake, as far as the room knows of them."""
-        mine = self.notes[entry.id]
-        if mine.started or mine.excused:
-            return []
-        return [
-            notes
-            for notes in self.notes.values()
-            if notes.posted.number < mine.posted.number
-            and (notes.told or notes.posted.number <= self._covered)
-            and not (notes.posted.deleted or notes.posted.processed)
-            and notes.posted.failed < self.session.max_message_retries
-        ]
-
-    def _check_choice(self, entry: Entry, before: list[Notes]) -> None:
-        notes, posted = self.notes[entry.id], self.notes[entry.id].posted
-        budget = self.session.max_message_retries
-        assert not notes.done, f"14, 21: {entry.id} runs again"
-        assert not posted.processed, f"19: {entry.id} is processed"
-        assert max(notes.failures, posted.failed) < budget, f"34: {entry.id} runs once too often"
-        assert self.now >= notes.not_before, f"36: {entry.id} runs before its time"
-        assert int(entry.row.content) == self._newest[entry], f"C95: an old text of {entry.id} runs"
-        self._excuse()
-        overtaken = [n.posted.id for n in before if not (n.started or n.excused or n.done)]
-        assert not overtaken, f"4, 5: {entry.id} overtakes {overtaken}"
-        if posted.failed or notes.started:
-            assert entry.attempt > 1 or notes.posted.failed == 0, f"81: {entry.id} does not know"
-
-    def check(self) -> None:
-        """Check what must hold at any time."""
-        journal, entries = self.journal, self.journal.entries
-        by_phase = [entry for phase in Phase for entry in entries.of(phase)]
-        assert sorted(e.id for e in entries) == sorted(e.id for e in by_phase), "one entry per id"
-        for phase in Phase:
-            assert all(entry.phase is phase for entry in entries.of(phase))
-            assert entries.count(phase) <= CAPACITY.get(phase, math.inf), f"77: {phase} is full"
-        assert sum(entries.count(phase) for phase in _IN_WORK) <= 1, "1: two at once"
-        assert entries.count(Phase.STOPPED) <= 1, "49: two were stopped"
-        most = self.session.room_unsettled + 1  # one may be consumed during a turn
-        assert entries.count(Phase.DECIDED) <= most, "77: too many verdicts"
-        assert len(entries.hints) <= self.session.room_hints, "77: too many hints"
-        assert all(e.phase is Phase.LISTED and e.message for e in entries.hints.values())
-        held = journal.held
-        assert entries.of(Phase.HELD) in ([], [held]), "one message is held"
-        assert held is None or held.phase in (Phase.HELD, Phase.DECIDED), "it waits"
-        assert all((e.mark is not None) is (e.phase is Phase.DECIDED) for e in by_phase)
-        self._excuse()
-
-    def _excuse(self) -> None:
-        for entry in self.journal.entries:
-            self.notes[entry.id].excused |= entry.phase in _EXCUSED or entry.was_aside
+        return next((e for phase in IN_WORK for e in self.journal.entries.of(phase)), None)

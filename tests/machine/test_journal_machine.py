@@ -87,7 +87,7 @@ class JournalMachine(RuleBasedStateMachine):
     @rule(pushes=st.lists(st.sampled_from(["now", "twice", "behind", "later", "lost"]), max_size=3))
     def say(self, pushes: list[str]) -> None:
         behind = []
-        for push in pushes[: MESSAGES - len(self.room.notes)]:
+        for push in pushes[: MESSAGES - len(self.room.watch.notes)]:
             row = self.room.post().row()
             for _ in range({"now": 1, "twice": 2}.get(push, 0)):
                 self.room.push(row)
@@ -166,7 +166,7 @@ class JournalMachine(RuleBasedStateMachine):
     @invariant()
     def holds(self) -> None:
         if hasattr(self, "room"):
-            self.room.check()
+            self.room.watch.check()
 
     def teardown(self) -> None:
         if hasattr(self, "room"):
@@ -180,5 +180,5 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_journal() -> None:
+def test_g01_g04_g05_g11_g12_g14_g19_g21_g26_g34_g36_g50_g77_c95_one_journal() -> None:
     run_state_machine_as_test(JournalMachine, settings=SETTINGS)
