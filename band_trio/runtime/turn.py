@@ -234,6 +234,9 @@ class Turn:
         if self.ended_by is None and self.scope.cancel_called:
             self.ended_by = EndReason.TIMEOUT  # nobody ended it: the scope's own deadline did
         self.scope.deadline = math.inf
+        if self._watch is not None and self.ended_by is None:
+            self._watch.cancel()  # it looks after the step that is over
+            self._watch = None
 
     def _look_out(self, told_at: float) -> None:
         """Look `stall_seconds` after the turn was told to end whether it has."""
