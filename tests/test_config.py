@@ -78,6 +78,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
         "roster_seconds": 5,
         "hook_seconds": 10,
         "control_hook_seconds": 5,
+        "max_crashes": 3,
         "room_hints": 64,
         "room_unsettled": 64,
         "system_lines": 100,
@@ -106,7 +107,8 @@ def test_defaults_are_those_of_the_documentation() -> None:
         "rest_try_seconds": 15,
         "rest_call_seconds": 60,
         "retry_after_cap_seconds": 60,
-        "resync_rate": 50,
+        "resync_rate": 8,
+        "state_dir": "",
         "stop_overhead_seconds": 2,
     }
     assert attrs.asdict(ContactEventConfig()) == {

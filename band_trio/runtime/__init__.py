@@ -3,7 +3,7 @@
 In the order in which they are best read:
 
     One run       platform_runtime (read first) → settings, parts, start, lifecycle, instance_lock,
-                  health, problems
+                  health, problems, key_check
     Which rooms   dispatcher → presence → listing, journals
     One room      execution (the loop) → journal (entries, reads, todo, control), drain, resync, services
     One message   entries → verdict → answers → turn → briefing (roster, history, system_lines,

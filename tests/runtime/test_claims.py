@@ -53,7 +53,6 @@ async def test_g09_c09_a_refused_claim_starts_no_handler_and_is_no_failure(
         async with here.running(QUIET):
             await trio.sleep(1)
             began = trio.current_time()
-            here.band.faults.suppress(event="message_created", times=2)
             bad = await here.say(room, "bad")
             waiting = await here.say(room, "behind it")
             refuse(here, bad)
