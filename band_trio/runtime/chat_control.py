@@ -2,7 +2,7 @@
 
 For approvals and the like, said in the room itself. Only for adapters that bring their own
 `try_handle_control`; each message is offered once. What is consumed is claimed and marked through
-the outbox, without a turn; what is not waits for its place, untouched on the platform.
+the settler, without a turn; what is not waits for its place, untouched on the platform.
 """
 
 from __future__ import annotations

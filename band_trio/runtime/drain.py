@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
@@ -160,8 +161,10 @@ class Drain:
             with trio.CancelScope() as self._waits:
                 await trio.sleep_until(self._services.pace.polls.reserve())
             head = await self._once("next", ask)
-        except (BandError, PassAbandoned) as exc:
-            if isinstance(exc, BandError):
+        except PassAbandoned:
+            return False
+        except BandError as exc:
+            with suppress(RoomExecutionStoppedError):  # that much is known
                 self._note_failure(exc)
             return False
         return bool(head.items)
@@ -179,7 +182,7 @@ class Drain:
                 page = await self._once(kind, partial(self._ask, current, ask))
             except BandError as exc:
                 told = self._note_failure(exc)
-                if placed:
+                if placed and _is_overload(exc):
                     first_reads.failed(told)
             else:
                 if placed:
@@ -256,3 +259,10 @@ class Drain:
                 room_id, self._failures, error,
             )  # fmt: skip
         return (error.retry_after or 0.0) if isinstance(error, BandApiError) else 0.0
+
+
+def _is_overload(error: BandError) -> bool:
+    """Tell whether a failure says something about the platform, not about one room."""
+    if not isinstance(error, BandApiError):
+        return True
+    return error.status in (408, 429) or error.status >= 500

@@ -138,7 +138,7 @@ class ExecutionContext:
                 self._chat_controls.offer_early(message, self._nursery)
 
     def joined(self) -> None:
-        """The room's topic was joined, or is lost and will be."""
+        """The room's topic was joined."""
         self.journal.reads.joined(trio.current_time())
         self._bell.ring()
 
@@ -220,10 +220,14 @@ class ExecutionContext:
     async def run(self) -> None:
         """Serve the room until it ends."""
         with self._send, self._receive:
-            while self._ending is None:
-                self._take_pushes()
-                await self._do(self.journal.next(trio.current_time()))
-            await self._finish()
+            try:
+                while self._ending is None:
+                    self._take_pushes()
+                    await self._do(self.journal.next(trio.current_time()))
+                await self._finish()
+            except BaseException:
+                self._ending = self._ending or EndReason.SHUTDOWN  # told nothing any more
+                raise
 
     async def _do(self, todo: Todo) -> None:
         match todo:
@@ -281,6 +285,8 @@ class ExecutionContext:
         """
         if self._interrupts.running:
             await self._interrupts.wait()
+        if not self.is_open:
+            return
         if self._chat_controls is not None and await self._chat_controls.consumed(entry):
             return
         crashes = self._services.crashes
@@ -317,14 +323,16 @@ class ExecutionContext:
         services = self._services
         entry.crashes = services.crashes.count(self.room_id, entry.id)
         if entry.crashes >= services.session.max_crashes:
-            services.crashes.end(self.room_id, entry.id)
             verdict, now = services.judgement.crashed(entry.crashes), trio.current_time()
             self.journal.decided_before(entry.row, verdict, now, used_up=True)
             services.tracer(GivenUp(self.room_id, entry.id))
+            await self._settler.settle(self.journal, entry)
+            services.crashes.end(self.room_id, entry.id)  # not before somebody was told
             return False
         while entry.crashes and not services.crashes.try_alone(self.room_id, self.ring):
             await self._bell.wait()
             if not self.is_open:  # it stays on the platform's list
+                services.crashes.done_alone(self.room_id)
                 return False
         return True
 

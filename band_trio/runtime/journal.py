@@ -190,7 +190,6 @@ class Journal:
         """The connection is a new one: pushes may be lost, refusals may have changed."""
         for entry in self.entries.of(Phase.REFUSED):
             entry.until = now
-        self.hurry(now)
         self.reads.new_epoch(now)
 
     def hurry(self, now: float) -> None:

@@ -35,7 +35,7 @@ MARKS: Final = 0.35
 HOOKS: Final = 0.6
 """By then `on_cleanup` of all rooms must have ended."""
 ROOMS: Final = 0.65
-"""By then all rooms must have ended; one that has not is named. Also the end of the outbox."""
+"""By then all rooms must have ended; one that has not is named. Also the end of settling."""
 ADAPTER: Final = 0.85
 """By then the adapter must be cleaned up; the rest is for the socket and the lock."""
 

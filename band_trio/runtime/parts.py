@@ -65,7 +65,7 @@ def make_parts(
         lifecycle=lifecycle,
         judgement=judgement,
         lister=RoomLister(rest, lifecycle, tracer),
-        pace=Pace(ResyncBucket(config.resync_rate), FirstReads(config.rest_bulk)),
+        pace=Pace(ResyncBucket(config.resync_rate), FirstReads(max(1, config.rest_bulk // 2 - 2))),
         crashes=crashes,
         deadlines=deadlines,
         tracer=tracer,

@@ -238,11 +238,11 @@ class RoomPresence:
         for room_id, title in arrivals.items():
             if self._is_wanted(room_id, title):
                 self._admit(room_id)
-        if self.listed:
-            self._journals.listed()
         for membership in list(self._memberships.values()):
             if membership.wanted and not membership.served:
                 self._start(membership)
+        if self.listed:  # the journals of its rooms are made by now
+            self._journals.listed()
 
     def _is_wanted(self, room_id: str, title: str | None) -> bool:
         wanted = self._filter
@@ -256,6 +256,7 @@ class RoomPresence:
 
     def _start(self, membership: Membership) -> None:
         membership.served = True
+        self._journals.of(membership.room_id)  # with the controls that came before
         self._topics.want(chat_room(membership.room_id))
         self._topics.want(room_participants(membership.room_id))
         self._nursery.start_soon(self._serve_room, membership, name=f"room {membership.room_id}")

@@ -51,12 +51,12 @@ class FirstReads:
     async def acquire(self) -> None:
         """Wait for a place; the caller's task holds it."""
         await self._limiter.acquire()
-        if trio.current_time() < self._not_before:
-            try:
+        try:
+            while trio.current_time() < self._not_before:
                 await trio.sleep_until(self._not_before)
-            except trio.Cancelled:
-                self._limiter.release()
-                raise
+        except trio.Cancelled:
+            self._limiter.release()
+            raise
 
     def release(self) -> None:
         """Give the place of the caller's task back."""

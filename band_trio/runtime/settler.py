@@ -66,12 +66,17 @@ class Settler:
         Not cut off by anything but its own deadline, `settle_seconds`; while the run ends that
         is earlier, so that clean-up keeps its time, and `drain` tries once more.
         """
+        mark = entry.mark
+        if mark is None or mark.kept:
+            return  # somebody else makes the tries
+        mark.kept = True
         try:
             await self._try(
                 journal, entry, self._lifecycle.shield(self._session.settle_seconds, MARKS)
             )
         finally:
-            self.keep(journal)
+            if entry.mark is mark:
+                self._go_on(journal, entry, mark)
 
     def keep(self, journal: Journal) -> None:
         """Try the verdicts of a journal for as long as it takes, without anybody waiting."""
@@ -79,8 +84,11 @@ class Settler:
             mark = entry.mark
             if mark is not None and not mark.kept:
                 mark.kept = True
-                persist = partial(self._persist, journal, entry, mark)
-                self._nursery.start_soon(self._guarded, persist, name=f"settle {entry.id}")
+                self._go_on(journal, entry, mark)
+
+    def _go_on(self, journal: Journal, entry: Entry, mark: Mark) -> None:
+        persist = partial(self._persist, journal, entry, mark)
+        self._nursery.start_soon(self._guarded, persist, name=f"settle {entry.id}")
 
     def nudge(self) -> None:
         """Look at all waits again: some may be over sooner."""
