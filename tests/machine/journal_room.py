@@ -173,7 +173,7 @@ class Room:
     def step(self, fault: Fault = "no", how: HowEnded = "done") -> None:
         """Give the room what it stands and waits for, in a way."""
         at = self.at
-        if at is None or (at.what == "wait" and self.now < at.until and at.told == self._told):
+        if at is None or self._only_waits(at):
             return
         answer: Any = fault
         if at.what == "claim" and at.entry is not None:
@@ -231,22 +231,27 @@ class Room:
             return Verdict(Fate.RELEASED, NOT_ACCEPTED)
         return DONE if how == "done" else FAILED
 
+    def go_on(self) -> None:
+        """Nothing goes wrong, and time passes where there is nothing else to do."""
+        self.retry_marks()
+        if self.at is not None and self._only_waits(self.at):
+            due = [e.mark.due for e in self.journal.entries.of(Phase.DECIDED) if e.mark]
+            self.now = max(self.now, min([self.at.until, *due]))
+        self.step()
+
+    def _only_waits(self, at: At) -> bool:
+        return at.what == "wait" and at.told == self._told and self.now < at.until
+
     def finish(self) -> None:
         """All faults have ended, and time runs on until nothing is left to do."""
         self.platform.stopped = False
         if self.at is None:
             self.come_back()
         for _ in range(MOST_STEPS):
-            self.retry_marks()
             self.watch.check()
-            at = self.at
-            assert at is not None
-            if at.what == "wait" and at.told == self._told and self.now < at.until:
-                if self._is_over():
-                    return
-                due = [e.mark.due for e in self.journal.entries.of(Phase.DECIDED) if e.mark]
-                self.now = max(self.now, min([at.until, *due]))
-            self.step()
+            if self.at is not None and self._only_waits(self.at) and self._is_over():
+                return
+            self.go_on()
         raise AssertionError(f"26: it does not come to an end, at {self.at}")
 
     def _is_over(self) -> bool:

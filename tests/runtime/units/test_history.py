@@ -18,6 +18,7 @@ from band_trio.errors import BandApiError, BandConnectionError
 from band_trio.protocol.rest import ChatMessage, Page
 from band_trio.runtime.briefing import Briefing
 from band_trio.runtime.history import HistoryWalk, SaidSince
+from band_trio.tools.ledger import Ledger
 from tests.runtime.rows import ME, row
 
 
@@ -358,11 +359,12 @@ async def test_g81_each_load_of_a_room_begins_where_the_last_one_met_its_message
 
     services: Any = SimpleNamespace(
         me=SimpleNamespace(id=ME), session=SessionConfig(), tracer=lambda event: None,
-        rest=SimpleNamespace(get_context=get_context),
+        rest=SimpleNamespace(get_context=get_context), hub_room_id=None,
+        app=SimpleNamespace(adapter=SimpleNamespace(features=None)),
     )  # fmt: skip
     briefing = Briefing("room", services)
     assert await briefing.load_history(rows[13]) is not None
-    briefing.commit(briefing.roster.snapshot(), 0)
+    briefing.commit(briefing.context(Ledger(judged=False)))
     assert await briefing.load_history(rows[21]) == []
     context.reads.clear()
     for number in (21, 21, 3):
