@@ -129,7 +129,9 @@ MOVES: Final[dict[Move, Step]] = {
         Phase.GIVEN_UP,
         "the mark of the last run is final, or the list shows the runs used up",
         Phase.DECIDED,
-        *_WAITING,
+        Phase.LISTED,
+        Phase.ASIDE,
+        Phase.REFUSED,
     ),
 }
 """Every move that there is."""

@@ -27,6 +27,7 @@ from tests.machine.journal_model import BEGAN, ME, PAGE, Fault, Platform, Posted
 from tests.machine.journal_watch import IN_WORK, Notes, Watch
 
 FAILED: Final = Verdict(Fate.FAILED, error="no", plain_error="no")
+Where: TypeAlias = Literal["choose", "claim", "turn", "mark", "place", "page", "probe", "wait"]
 HowEnded: TypeAlias = Literal["done", "failed", "not accepted"]
 UNKNOWN: Final = ClaimOutcome(ClaimResult.UNKNOWN)
 MOST_STEPS: Final = 600
@@ -37,7 +38,7 @@ MOST_STEPS: Final = 600
 class At:
     """Where the room stands: what it has asked for and not got yet."""
 
-    what: Literal["choose", "claim", "turn", "mark", "place", "page", "probe", "wait"]
+    what: Where
     entry: Entry | None = None
     until: float = -math.inf
     told: int = 0
@@ -231,13 +232,13 @@ class Room:
             return Verdict(Fate.RELEASED, NOT_ACCEPTED)
         return DONE if how == "done" else FAILED
 
-    def go_on(self) -> None:
-        """Nothing goes wrong, and time passes where there is nothing else to do."""
-        self.retry_marks()
+    def go_on(self, fault: Fault = "no", how: HowEnded = "done") -> None:
+        """Answer, in a way, and let time pass where there is nothing to answer."""
+        self.retry_marks(fault)
         if self.at is not None and self._only_waits(self.at):
             due = [e.mark.due for e in self.journal.entries.of(Phase.DECIDED) if e.mark]
             self.now = max(self.now, min([self.at.until, *due]))
-        self.step()
+        self.step(fault, how)
 
     def _only_waits(self, at: At) -> bool:
         return at.what == "wait" and at.told == self._told and self.now < at.until

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle, islice
 from typing import Final
 
 import attrs
@@ -25,7 +26,7 @@ from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime import entries
 from band_trio.runtime.entries import Phase
 from tests.machine.journal_model import FAULTS, Fault
-from tests.machine.journal_room import HowEnded, Room
+from tests.machine.journal_room import HowEnded, Room, Where
 
 _EXAMPLES: Final = {"ci": 60, "deep": 10_000}
 _STEPS: Final = {"ci": 40, "deep": 60}
@@ -51,7 +52,12 @@ SESSION: Final = SessionConfig(
 ENDS: Final[tuple[HowEnded, ...]] = ("done", "failed", "not accepted")
 faults = st.sampled_from(FAULTS)
 answers = st.sampled_from([(fault, how) for fault in FAULTS for how in ENDS])
+stands: st.SearchStrategy[Where | None] = st.sampled_from(
+    [None, "choose", "claim", "turn", "mark", "page"]
+)
 places = st.integers(0, 20)
+NEAR: Final = 12
+"""Steps in which a room comes to any place, if it has something to do."""
 MESSAGES: Final = 14
 """Most messages of one example."""
 
@@ -126,6 +132,11 @@ class JournalMachine(RuleBasedStateMachine):
         for fault, how in answers:
             self.room.step(fault, how)
 
+    @rule(answers=st.lists(answers, min_size=1, max_size=4), steps=st.integers(1, 40))
+    def go_on(self, answers: list[tuple[Fault, HowEnded]], steps: int) -> None:
+        for fault, how in islice(cycle(answers), steps):
+            self.room.go_on(fault, how)
+
     @rule(steps=st.integers(1, 40))
     def go_on_well(self, steps: int) -> None:
         for _ in range(steps):
@@ -141,20 +152,30 @@ class JournalMachine(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------ controls, connections
 
-    @rule(mode=st.sampled_from(["interrupt", "stop", "play"]), push=st.integers(0, 2))
-    def control(self, mode: Mode, push: int) -> None:
+    @rule(
+        mode=st.sampled_from(["interrupt", "stop", "play"]), push=st.integers(0, 2), during=stands
+    )
+    def control(self, mode: Mode, push: int, during: Where | None) -> None:
+        self._go_to(during)
         if mode != "interrupt":
             self.room.platform.stopped = mode == "stop"
         self.controls += 1
         for _ in range(push if self.room.at is not None else 0):
             self.room.control(mode, f"{self.controls}")
 
-    @rule(what=st.sampled_from(["joined", "new_epoch", "breaks", "leave"]))
-    def disturb(self, what: str) -> None:
+    @rule(what=st.sampled_from(["joined", "new_epoch", "breaks", "leave"]), during=stands)
+    def disturb(self, what: str, during: Where | None) -> None:
+        self._go_to(during)
         if self.room.at is None:
             self.room.come_back()
         else:
             getattr(self.room, what)()
+
+    def _go_to(self, where: Where | None) -> None:
+        for _ in range(NEAR if where is not None else 0):
+            if self.room.at is None or self.room.at.what == where:
+                return
+            self.room.go_on()
 
     # ------------------------------------------------------------------ what must hold
 
