@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
@@ -19,7 +20,6 @@ from hypothesis import strategies as st
 from band_trio import Agent
 from band_trio.localband.fault_rules import Cut
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime import entries
 from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.entries import Entry
 from band_trio.runtime.execution import ExecutionContext
@@ -213,15 +213,16 @@ def forget_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run what a push brings although it was run before."""
 
-    def pushed(self: Journal, message: ChatMessage, now: float) -> None:
-        entry = self.entries.get(message.id)
-        if entry is not None and entry.phase is entries.Phase.CONFIRMED and entry.id not in again:
+    def settled(self: Journal, entry: Entry, *args: Any) -> None:
+        message = entry.message
+        real(self, entry, *args)
+        if message is not None and entry.id not in again:
             again.add(entry.id)
             self.entries.forget(entry)
-        real(self, message, now)
+            self.pushed(message, trio.current_time())
 
-    real, again = Journal.pushed, set[str]()
-    monkeypatch.setattr(Journal, "pushed", pushed)
+    real, again = Journal._settled, set[str]()
+    monkeypatch.setattr(Journal, "_settled", settled)
     monkeypatch.setattr(Journal, "follows", lambda *args: True)
 
 
