@@ -29,7 +29,7 @@ from band_trio.hygiene import traceback_text
 from band_trio.importing import refuse_while_loading
 from band_trio.keywords import answers_keywords, check_keywords
 from band_trio.logs import thinned_lines
-from band_trio.nurseries import GuardedNursery
+from band_trio.nurseries import hidden_nursery
 from band_trio.preprocessing import DefaultPreprocessor
 from band_trio.runtime.health import Health
 from band_trio.runtime.lifecycle import ShutdownReport
@@ -224,7 +224,7 @@ class Agent:
     @asynccontextmanager
     async def _running(self) -> AsyncGenerator[Agent]:
         """Run in the background of a block; leaving the block stops the agent and waits."""
-        async with GuardedNursery("Agent") as nursery:
+        async with hidden_nursery("Agent") as nursery:
             await nursery.start(self.run)
             try:
                 yield self

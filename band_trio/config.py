@@ -10,6 +10,7 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -26,7 +27,6 @@ from band_trio.options import (
     count,
     optional_seconds,
     pair_problem,
-    problem,
     raise_problems,
     rate,
     seconds,
@@ -121,8 +121,8 @@ class SessionConfig:
     health."""
     control_hook_seconds: float = seconds(5)
     """Longest `on_interrupt`; the next turn of the room waits for it."""
-    error_text_chars: int = count(1000)
-    """Characters of an error text that is sent to the platform."""
+    max_crashes: int = count(3)
+    """Runs of one message that may end the process; then it is given up unrun."""
     room_hints: int = count(64)
     """Pushed messages that wait in a room; beyond that its list is read instead."""
     room_unsettled: int = count(64)
@@ -179,6 +179,9 @@ class AgentConfig:
     """Given id and title, tells whether a room is served; False leaves it alone."""
     single_instance: bool = switch(default=True)
     """Refuse to start while this host runs the same agent."""
+    state_dir: str | Path | None = ""
+    """Directory of the small file that tells, after a crash, which messages were being run. Empty:
+    that of the lock, the system's temporary one; None: no such file, and no `max_crashes`."""
     conflict_policy: ConflictPolicy = attrs.field(default=ConflictPolicy.SUPERSEDE)
     """What to do when the agent is connected elsewhere."""
     allow_insecure: bool = switch(default=False)
@@ -191,16 +194,10 @@ class AgentConfig:
     """Longest opening of a socket, its handshake included."""
     join_seconds: float = seconds(10)
     """Longest wait for the answer to a join of a topic."""
-    leave_seconds: float = seconds(1)
-    """Longest wait for the answer to a leave."""
-    close_seconds: float = seconds(1)
-    """Longest goodbye of a socket."""
     reconnect_base_seconds: float = seconds(0.5)
     """Longest wait before the first reconnect; doubled with each failure."""
     reconnect_cap_seconds: float = seconds(30)
     """Longest wait before any reconnect."""
-    stable_seconds: float = seconds(60)
-    """A connection of this age forgets earlier failures."""
     conflict_wait_seconds: float = seconds(30)
     """How long `ConflictPolicy.REJECT` waits for the other to go."""
     heartbeat_seconds: float = seconds(30)
@@ -210,26 +207,18 @@ class AgentConfig:
     join_parallel: int = count(16)
     """Topics that are being joined at once."""
     rest_bulk: int = count(24)
-    """Requests at once for reads, tools and posts."""
+    """Requests at once for reads, tools and posts: one half for what handlers and tools ask for, a
+    third of it for one room at most; the other for what the runtime reads and reports by itself."""
     rest_priority: int = count(8)
     """Requests at once reserved for claims and marks."""
-    rest_pool: int = count(40)
-    """What both lanes together must stay below. Nothing else follows from it: each request of a
-    lane has a connection of its own."""
     rest_try_seconds: float = seconds(15)
     """Longest single request, its wait for a free token included."""
     rest_call_seconds: float = seconds(60)
     """A whole repeatable call, its repetitions included."""
     retry_after_cap_seconds: float = seconds(60)
     """A tool call that is told to wait longer fails instead; the runtime itself waits."""
-    resync_rate: float = rate(50)
-    """Speculative reads per second of the whole agent."""
-    resync_burst: int = count(100)
-    """Such reads at once after a quiet time."""
-    contact_hook_seconds: float = seconds(30)
-    """Without effect: contact events are not supported yet."""
-    contact_queue: int = count(256)
-    """Without effect: contact events are not supported yet."""
+    resync_rate: float = rate(8)
+    """Speculative reads per second of the whole agent, in the long run."""
     stop_overhead_seconds: float = seconds(2)
     """What a stop may take beyond its grace: last marks, clean-up, goodbye."""
 
@@ -241,17 +230,13 @@ class AgentConfig:
         policy: object = self.conflict_policy
         if not isinstance(policy, ConflictPolicy):
             more.append(f"conflict_policy must be a ConflictPolicy, not {self.conflict_policy!r}")
-        fields = attrs.fields_dict(AgentConfig)
-        lanes = [fields[name] for name in ("rest_bulk", "rest_priority", "rest_pool")]
-        sound = not any(problem(lane, getattr(self, lane.name)) for lane in lanes)
-        if sound and self.rest_bulk + self.rest_priority >= self.rest_pool:
-            more.append("rest_bulk + rest_priority must stay below rest_pool")
         transport: object = self.rest_transport
         if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
             kind = type(transport).__name__
             more.append(f"rest_transport must be an httpx.AsyncBaseTransport, not {kind}")
         if self.proxy is not None:
             more.append(_proxy_problem(self.proxy))
+        more.append(_directory_problem(self.state_dir))
         if self.verify is not True and not isinstance(self.verify, ssl.SSLContext):
             more.append("verify must be True or an ssl.SSLContext; a CA goes into SSL_CERT_FILE")
         for name, shape in _CALLED.items():
@@ -260,6 +245,12 @@ class AgentConfig:
             if name != "open_stream" and callable(value) and is_async(value):
                 more.append(f"{name} must be a plain function, not an async one")
         raise_problems(self, *more)
+
+
+def _directory_problem(folder: object) -> str | None:
+    if folder is None or (isinstance(folder, str | Path) and "\0" not in str(folder)):
+        return None
+    return f"state_dir must be the path of a directory, or None, not {folder!r}"
 
 
 def _proxy_problem(proxy: str) -> str | None:

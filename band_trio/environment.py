@@ -27,8 +27,6 @@ _OF_BAND_SDK: Final = frozenset(
     )
 )  # fmt: skip
 """Read by the command-line programs of band-sdk (platform docs, Endpoints): no mistakes."""
-_OF_ADAPTERS: Final = ("BAND_ANTHROPIC_", "BAND_ASYNCIO_", "BAND_MODEL_", "BAND_OPENAI_")
-"""Beginnings that belong to the adapters that ship; they check the rest."""
 _OLD_SPELLINGS: Final = frozenset(
     (
         "ENABLE_CONTEXT_HYDRATION", "ENABLE_WORKING_STATE", "IDLE_RESYNC_MAX_SECONDS",
@@ -49,18 +47,14 @@ def tell_unread(
     """Log one warning for each variable that is meant for us and that nobody reads.
 
     *session* are the options that come from the environment, *agent* those that do not. *adapters*
-    gives the variables, or their beginnings, of adapters of the application; it is asked only where
-    a name is not known otherwise. Values are never shown.
+    gives the variables of adapters, or their beginnings; it is asked only where a name is not known
+    otherwise. Values are never shown.
     """
     env = variables(os.environ)
     options = {PREFIX + name.upper() for name in session}
     known = options | _OF_BAND_SDK | set(_OURS)
     old = {name for name in env.keys() & _OLD_SPELLINGS if PREFIX + name not in env}
-    unread = {
-        name
-        for name in env.keys() - known - _told
-        if name.startswith(PREFIX) and not name.startswith(_OF_ADAPTERS)
-    }
+    unread = {name for name in env.keys() - known - _told if name.startswith(PREFIX)}
     if unread:
         own = tuple(adapters())
         unread = {name for name in unread if not name.startswith(own)}

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-from band_trio.leaves import leaf_errors, program_end
+from band_trio.leaves import leaf_errors
 
 REDACTED: Final = "[REDACTED]"
 SHORTENED: Final = "\n… shortened …\n"
@@ -271,23 +271,9 @@ def masked(text: str, limit: int, secrets: Iterable[str] = ()) -> str:
     return clip(redact_credentials(clip(text, 2 * max(_WINDOW, limit)), secrets), limit)
 
 
-def class_name(error: BaseException) -> str:
-    """Return the name of an error's class, or `Exception` for one whose name nobody can see."""
-    name = type(error).__name__
-    return name if has_visible(name) else "Exception"
-
-
 def traceback_text(error: BaseException, secrets: Iterable[str] = ()) -> str:
-    """Return an error with its traceback for the log, without secrets, cut in the middle.
-
-    Given to the log as `exc_info`, an error that cannot be printed would fail who logs it.
-    """
-    try:
-        text = "".join(traceback.format_exception(error))
-    except BaseException as exc:  # noqa: ASYNC103 - of what cannot be printed
-        if program_end(exc) is not None:
-            raise
-        text = error_text(error, _TRACEBACK_CHARS)
+    """Return an error with its traceback for the log, without secrets, cut in the middle."""
+    text = "".join(traceback.format_exception(error))
     # Masking megabytes of text would stop the whole program for a while.
     text = redact_credentials(clip(text, _TRACEBACK_CHARS, "\n …\n"), secrets)
     # Indented, so that no line of somebody else's text can be taken for one of the log.
@@ -303,7 +289,7 @@ def error_text(error: BaseException, limit: int, secrets: Iterable[str] = ()) ->
     # Cut before it is looked at: such a text can be megabytes long.
     text = without_tracebacks(clip(text, 2 * max(_WINDOW, limit)))
     text = clean_lines(text, limit, secrets)
-    return text if has_visible(text) else class_name(error)
+    return text if has_visible(text) else type(error).__name__
 
 
 def error_line(error: BaseException, secrets: Iterable[str] = ()) -> str:
@@ -312,11 +298,9 @@ def error_line(error: BaseException, secrets: Iterable[str] = ()) -> str:
 
 
 def _describe(error: BaseException) -> str:
-    name = class_name(error)
+    name = type(error).__name__
     try:
         message = str(error)
-    except BaseException as exc:  # noqa: ASYNC103 - of what cannot be printed
-        if program_end(exc) is not None:
-            raise
-        return name  # noqa: ASYNC104 - the same
+    except Exception:  # noqa: BLE001 - the application's: the platform still wants a text
+        return name
     return f"{name}: {message}" if has_visible(message) else name

@@ -7,7 +7,7 @@ None is a value.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import attrs
 
@@ -29,9 +29,9 @@ def optional_seconds() -> Any:
     return attrs.field(default=None, metadata={"low": 0.0, "kind": "number", "none": True})
 
 
-def count(default: int) -> Any:
-    """A whole number, at least 1."""
-    return attrs.field(default=default, metadata={"low": 1, "kind": "count"})
+def count(default: int, *, low: int = 1) -> Any:
+    """A whole number, at least *low*."""
+    return attrs.field(default=default, metadata={"low": low, "kind": "count"})
 
 
 def switch(default: bool) -> Any:
@@ -39,12 +39,36 @@ def switch(default: bool) -> Any:
     return attrs.field(default=default, metadata={"kind": "switch"})
 
 
+def text(default: Any = attrs.NOTHING) -> Any:
+    """A text; one without a default must not be blank."""
+    return attrs.field(default=default, metadata={"kind": "text"})
+
+
+def optional_text(*, shown: bool = True) -> Any:
+    """A text or None; its value is left out of `repr` unless it is *shown*."""
+    return attrs.field(default=None, repr=shown, metadata={"kind": "text", "none": True})
+
+
+MAPPING: Final = {"kind": "mapping"}
+"""Metadata of a field for more options by name."""
+_KINDS: Final = {
+    "switch": (bool, "must be True or False"),
+    "text": (str, "must be text"),
+    "mapping": (dict, "must be a mapping"),
+}
+
+
 def problem(field: attrs.Attribute[Any], value: object) -> str | None:
+    """Say what is wrong with the value of an option; the value itself is not quoted."""
     meta = field.metadata
     if "kind" not in meta or (value is None and meta.get("none")):
         return None
-    if meta["kind"] == "switch":
-        return None if isinstance(value, bool) else "must be True or False"
+    if meta["kind"] in _KINDS:
+        kind, told = _KINDS[meta["kind"]]
+        if not isinstance(value, kind):
+            return told
+        blank = isinstance(value, str) and field.default is attrs.NOTHING and not value.strip()
+        return "must not be blank" if blank else None
     if meta["kind"] == "count":
         whole = isinstance(value, int) and not isinstance(value, bool)
         return None if whole and value >= meta["low"] else f"must be a whole number ≥ {meta['low']}"
@@ -69,13 +93,19 @@ def _is_finite(value: object) -> TypeGuard[int | float]:
 def raise_problems(instance: attrs.AttrsInstance, *more: str | None) -> None:
     """Raise one error that names every option that is wrong."""
     problems = [
-        f"{field.name} {told}, not {getattr(instance, field.name)!r}"
+        f"{field.name} {told}{_shown(field, getattr(instance, field.name))}"
         for field in attrs.fields(type(instance))
         if (told := problem(field, getattr(instance, field.name)))
     ]
     problems += [each for each in more if each]
     if problems:
         raise BandConfigError(f"{type(instance).__name__}: " + "; ".join(problems))
+
+
+def _shown(field: attrs.Attribute[Any], value: object) -> str:
+    if field.metadata["kind"] != "text":
+        return f", not {value!r}"
+    return "" if isinstance(value, str) else f", not {type(value).__name__}"  # it may be a key
 
 
 def pair_problem(config: attrs.AttrsInstance, lower: str, upper: str, relation: str) -> str | None:

@@ -23,13 +23,13 @@ class DefaultPreprocessor:
         """Return the input of the turn for *event*; None for the agent's own message.
 
         The history holds what was said before the message, and only until a turn of the room
-        was committed. If loading it failed, the turn runs without and is no bootstrap; the next
-        turn tries again.
+        was committed; where the message runs again, also what the agent has said since. If
+        loading it failed, the turn runs without and is no bootstrap; the next turn tries again.
         """
         if event.sender_id == agent_id:
             return None
         history, bootstrap = HistoryProvider(), ctx.is_session_bootstrap
-        if bootstrap:
+        if bootstrap or ctx.attempt > 1:
             raw = await ctx.load_history(event)
             if raw is None:
                 _repeated.warning("room %s: the turn runs without its history", ctx.room_id)
@@ -45,4 +45,5 @@ class DefaultPreprocessor:
             is_session_bootstrap=bootstrap,
             room_id=ctx.room_id,
             commit_context=ctx.commit_context,
+            attempt=ctx.attempt,
         )

@@ -9,7 +9,7 @@ from typing import Final
 
 from band_trio.texts import SYSTEM_UPDATE_PREFIX
 from band_trio.tools.catalogue import filter_tool_schemas, iter_tool_definitions
-from band_trio.tools.definitions import ToolDefinition
+from band_trio.tools.definitions import BandTool, ToolDefinition
 from band_trio.types import AdapterFeatures, Capability
 
 BASE_INSTRUCTIONS: Final = """\
@@ -150,8 +150,7 @@ def render_system_prompt(
     sections = BASE_INSTRUCTIONS.split("\n\n## ") if include_base_instructions else []
     sections = [*sections[:1], *(f"## {section}" for section in sections[1:])]
     sections += [text for each, text in _SECTIONS.items() if each in features.capabilities]
-    rows = iter_tool_definitions(capabilities=features.capabilities)
-    offered = {row.name for row in filter_tool_schemas(rows, features, get_name=_name_of)}
+    offered = _offered_names(features)
     blocks = [_identity(agent_name, agent_description)]
     blocks += [text for text in (_offered(section, offered) for section in sections) if text]
     blocks += [section.strip() for section in extra_sections if section.strip()]
@@ -164,6 +163,11 @@ def render_system_prompt(
 
 _TOOL: Final = re.compile(r"`(band_\w+)")
 _STEP: Final = re.compile(r"^\d+\. ", re.MULTILINE)
+
+
+def _offered_names(features: AdapterFeatures) -> set[str]:
+    rows = iter_tool_definitions(capabilities=features.capabilities)
+    return {row.name for row in filter_tool_schemas(rows, features, get_name=_name_of)}
 
 
 def _name_of(tool: ToolDefinition) -> str:
@@ -204,6 +208,21 @@ def with_system_updates(message: str, *parts: str | None) -> str:
     """Return *message* with the platform's news before it."""
     updates = system_updates(*parts)
     return f"{updates}\n\n{message}" if updates else message
+
+
+_AGAIN: Final = (
+    "You have worked on the following message before, and did not come to an end. You may already "
+    "have answered it, or done what it asks for: look at what you have said. If nothing is missing, "
+    "do not repeat it{decline}; else do only what is missing."
+)
+
+
+def repeat_notice(attempt: int, features: AdapterFeatures | None = None) -> str | None:
+    """Return what to tell a model whose message is worked on again; None for a first attempt."""
+    if attempt <= 1:
+        return None
+    can_decline = BandTool.NO_REPLY in _offered_names(features or AdapterFeatures())
+    return _AGAIN.format(decline=" but call `band_no_reply`" if can_decline else "")
 
 
 # --------------------------------------------------------------------------- roles

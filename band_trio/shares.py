@@ -8,90 +8,92 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from types import TracebackType
+from contextvars import Context, ContextVar
 from typing import Final
 
 import trio
 
-_room: Final[ContextVar[str | None]] = ContextVar("band_trio_room", default=None)
+ROOM: Final[ContextVar[str | None]] = ContextVar("band_trio_room", default=None)
+"""The room whose application code runs; None for the runtime itself."""
 
 
 @contextmanager
 def work_of(room_id: str) -> Generator[None]:
     """Count what is asked for in this block as asked for by a room's application code."""
-    token = _room.set(room_id)
+    token = ROOM.set(room_id)
     try:
         yield
     finally:
-        _room.reset(token)
+        ROOM.reset(token)
+
+
+def room_in(context: Context) -> str | None:
+    """Return the room whose code runs in a context; None if it is nobody's."""
+    return context.get(ROOM)
 
 
 class FairLimiter:
-    """Tokens of which the code of one room holds a third at most.
+    """So many tokens, of which the code of one room holds a third at most.
 
-    The code of all rooms together leaves *kept* tokens to the runtime. Works with `async with`,
-    and as the limiter of `trio.to_thread.run_sync`.
+    To be used as a `trio.CapacityLimiter`, that of `trio.to_thread.run_sync` included.
     """
 
-    def __init__(self, tokens: int, *, kept: int = 0) -> None:
-        self._share = max(1, tokens // 3)
+    def __init__(self, tokens: int) -> None:
         self._tokens = trio.CapacityLimiter(tokens)
-        # In front of the tokens, so that neither side fills their queue and starves the other.
-        self._for_rooms = trio.CapacityLimiter(max(1, tokens - kept))
-        self._for_runtime = trio.CapacityLimiter(tokens)
+        self._share = max(1, tokens // 3)
         # Of the rooms that hold a token just now, or wait for one.
         self._rooms: dict[str, trio.CapacityLimiter] = {}
-        self._held: dict[object, str | None] = {}
+        self._held: dict[object, str] = {}
+
+    def acquire_on_behalf_of_nowait(self, borrower: object) -> None:
+        """Take a token for *borrower*.
+
+        Raises:
+            trio.WouldBlock: there is none that its room may have.
+        """
+        mine = self._mine(room_id := ROOM.get())
+        if mine is not None:
+            mine.acquire_on_behalf_of_nowait(borrower)
+        try:
+            self._tokens.acquire_on_behalf_of_nowait(borrower)
+        except trio.WouldBlock:
+            self._give_back(room_id, borrower)
+            raise
+        self._note(room_id, borrower)
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
         """Take a token for *borrower*, as soon as there is one that its room may have."""
-        room_id = _room.get()
-        taken: list[trio.CapacityLimiter] = []
-        waited = False
+        mine = self._mine(room_id := ROOM.get())
+        if mine is not None:  # first, so that one room does not fill the queue of all
+            await mine.acquire_on_behalf_of(borrower)
         try:
-            for limit in self._limits(room_id):
-                try:
-                    limit.acquire_on_behalf_of_nowait(borrower)
-                except trio.WouldBlock:
-                    await limit.acquire_on_behalf_of(borrower)
-                    waited = True
-                taken.append(limit)
-            if not waited:
-                await trio.lowlevel.checkpoint()
+            await self._tokens.acquire_on_behalf_of(borrower)
         except BaseException:
-            self._give_back(room_id, taken, borrower)
+            self._give_back(room_id, borrower)
             raise
-        self._held[borrower] = room_id
+        self._note(room_id, borrower)
 
     def release_on_behalf_of(self, borrower: object) -> None:
         """Give back the token of *borrower*."""
-        room_id = self._held.pop(borrower)
-        self._give_back(room_id, self._limits(room_id), borrower)
+        self._tokens.release_on_behalf_of(borrower)
+        self._give_back(self._held.pop(borrower, None), borrower)
 
-    def _limits(self, room_id: str | None) -> list[trio.CapacityLimiter]:
+    def _mine(self, room_id: str | None) -> trio.CapacityLimiter | None:
         if room_id is None:
-            return [self._for_runtime, self._tokens]
+            return None
         mine = self._rooms.get(room_id)
         if mine is None:
             mine = self._rooms[room_id] = trio.CapacityLimiter(self._share)
-        return [mine, self._for_rooms, self._tokens]
+        return mine
 
-    def _give_back(
-        self, room_id: str | None, limits: list[trio.CapacityLimiter], borrower: object
-    ) -> None:
-        for limit in reversed(limits):
-            limit.release_on_behalf_of(borrower)
-        if room_id in self._rooms and not self._rooms[room_id].borrowed_tokens:
-            del self._rooms[room_id]  # nobody waits either: a token goes to a waiter at once
+    def _note(self, room_id: str | None, borrower: object) -> None:
+        if room_id is not None:
+            self._held[borrower] = room_id
 
-    async def __aenter__(self) -> None:
-        await self.acquire_on_behalf_of(trio.lowlevel.current_task())
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.release_on_behalf_of(trio.lowlevel.current_task())
+    def _give_back(self, room_id: str | None, borrower: object) -> None:
+        if room_id is None:
+            return
+        mine = self._rooms[room_id]
+        mine.release_on_behalf_of(borrower)
+        if not mine.borrowed_tokens:  # nobody waits either: a token goes to a waiter at once
+            del self._rooms[room_id]

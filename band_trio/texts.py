@@ -19,6 +19,7 @@ MISSING_REPLY: Final = (
 )
 TURN_FAILED: Final = "The agent could not handle this message because of an internal error."
 TURN_TIMED_OUT: Final = "The agent took too long over this message and was stopped."
+TURN_CRASHED: Final = "The agent broke off several times over this message and gave it up."
 PROVIDER_FAILED: Final = "The model provider failed, so the agent could not answer."
 
 

@@ -10,7 +10,8 @@ import attrs
 from band_trio.features import AdapterFeatures, Capability, TurnEffect
 
 if TYPE_CHECKING:
-    from band_trio.nurseries import GuardedNursery
+    import trio
+
     from band_trio.tools.custom import CustomTools
 
 ToolFormat = Literal["openai", "anthropic"]
@@ -35,7 +36,9 @@ class TurnLedger(Protocol):
     judged: bool
 
     @property
-    def nursery(self) -> GuardedNursery: ...
+    def attempt(self) -> int: ...
+    @property
+    def nursery(self) -> trio.Nursery: ...
     @property
     def replied(self) -> bool: ...
     @property

@@ -7,8 +7,10 @@ observer must not block; one that raises is logged and changes nothing.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -173,21 +175,22 @@ class ShutDown(TraceEvent):
 Observer = Callable[[TraceEvent], None]
 
 
-@attrs.frozen
-class Tracer:
-    """Hands events to the observer, if there is one."""
+def tracer_of(observer: Observer | None) -> Observer:
+    """Return what hands events to the observer; without one, what costs least."""
+    if observer is None:
+        return deque[TraceEvent](maxlen=0).append  # keeps nothing
+    return partial(_observe, observer)
 
-    observer: Observer | None = None
 
-    def __call__(self, event: TraceEvent) -> None:
-        if self.observer is None:
-            return
-        try:
-            self.observer(event)
-        except BaseException as exc:  # noqa: ASYNC103 - it never ends the run
-            if program_end(exc) is not None:
-                raise
-            name = type(event).__name__
-            _log.error(
-                "the observer failed on %s; the runtime goes on\n%s", name, traceback_text(exc)
-            )
+def _observe(observer: Observer, event: TraceEvent) -> None:
+    try:
+        observer(event)
+    except BaseException as exc:  # noqa: ASYNC103 - it never ends the run
+        if program_end(exc) is not None:
+            raise
+        name = type(event).__name__
+        _log.error("the observer failed on %s; the runtime goes on\n%s", name, traceback_text(exc))
+
+
+Tracer: TypeAlias = Observer
+"""Called with each event; never raises, but for what ends the program."""

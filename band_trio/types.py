@@ -174,6 +174,9 @@ class AgentInput:
     """True until a turn of this room was committed."""
     room_id: str
     commit_context: Callable[[], None] | None = None
+    attempt: int = 1
+    """Which run of this message it is, as far as anyone can tell. From 2 on `history` also holds
+    what the agent itself has said since the message (`since_trigger`)."""
 
 
 @attrs.frozen
@@ -281,7 +284,8 @@ def is_contact_hub_turn(*, sender_type: str, sender_id: str) -> bool:
 class HistoryConverter(Protocol[T_co]):
     """Turns raw history items into what a model's API wants. Raw items are dicts with `role`
     (`assistant` for our own), `content`, `sender_name`, `sender_type`, `sender_id`,
-    `message_type`, `metadata` and `id`."""
+    `message_type`, `metadata` and `id`. Those at the end that have `since_trigger` (true) are our
+    own and newer than the message of the turn: it is worked on again."""
 
     def convert(self, raw: list[dict[str, Any]]) -> T_co: ...
 
@@ -303,6 +307,8 @@ class RoomContext(Protocol):
     def turn(self) -> TurnLedger: ...
     @property
     def participants(self) -> list[dict[str, Any]]: ...
+    @property
+    def attempt(self) -> int: ...
     @property
     def is_session_bootstrap(self) -> bool: ...
     @property

@@ -14,6 +14,8 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import cycle
+from operator import truediv
+from statistics import median
 from typing import Any, Final
 
 import attrs
@@ -194,13 +196,13 @@ def history(items: int) -> list[dict[str, Any]]:
 
 @attrs.define
 class Times:
-    """Seconds of processor time per turn; the best rounds."""
+    """Seconds of processor time per turn, of each round."""
 
-    bare: float = float("inf")
+    bare: list[float] = attrs.field(factory=list)
     """The SDK's calls alone."""
-    turn: float = float("inf")
+    turn: list[float] = attrs.field(factory=list)
     """The whole turn."""
-    alone: float = float("inf")
+    alone: list[float] = attrs.field(factory=list)
     """The turn without the SDK: its answers are played back."""
 
 
@@ -227,10 +229,10 @@ async def compare(
         await recorder.record(turn)
         found = Times()
         for _ in range(size.rounds):
-            found.bare = min(found.bare, await cpu(recorder.bare, size.turns))
-            found.turn = min(found.turn, await cpu(turn, size.turns))
+            found.bare.append(await cpu(recorder.bare, size.turns))
+            found.turn.append(await cpu(turn, size.turns))
             with recorder.replaced(recorder.playback()):
-                found.alone = min(found.alone, await cpu(turn, size.turns))
+                found.alone.append(await cpu(turn, size.turns))
         nursery.cancel_scope.cancel()
     return found
 
@@ -246,10 +248,10 @@ async def measure(size: argparse.Namespace) -> None:
                 rows.append(
                     (
                         f"{name}, {'first turn' if first else 'later turn'}",
-                        f"{found.bare * 1e3:.2f}",
-                        f"{found.turn * 1e3:.2f}",
-                        f"{found.turn / found.bare:.2f}",
-                        f"{found.alone * 1e3:.2f}",
+                        f"{median(found.bare) * 1e3:.2f}",
+                        f"{median(found.turn) * 1e3:.2f}",
+                        f"{median(map(truediv, found.turn, found.bare)):.2f}",
+                        f"{median(found.alone) * 1e3:.2f}",
                     )
                 )
     header = ("", "bare calls, CPU ms", "turn, CPU ms", "of bare", "turn without the SDK, CPU ms")

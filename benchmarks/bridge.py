@@ -14,7 +14,7 @@ from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.bridge import AsyncioAdapter
 from band_trio.adapters.bridged import BridgedTurn
 from band_trio.testing import FakeAgentTools, make_message, run_turn
-from benchmarks.harness import Sample, best, measure, table
+from benchmarks.harness import Sample, measure, middle, table
 
 Work = Callable[[], Awaitable[object]]
 
@@ -75,7 +75,11 @@ async def main(times: int, rounds: int) -> None:
                 samples[name].append(await _repeat(work, repeated))
         nursery.cancel_scope.cancel()
     rows = [
-        (name, *(f"{1e6 * best(each, what) / times:.0f}" for what in ("wall", "cpu")))
+        (
+            name,
+            f"{1e6 * middle(each, 'wall') / times:.0f}",
+            f"{1e6 * middle(each, 'cpu') / times:.0f}",
+        )
         for name, each in samples.items()
     ]
     table("The bridge to asyncio", ["microseconds each", "wall", "cpu"], rows)

@@ -6,8 +6,10 @@ import gc
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from statistics import median
 from typing import Any, Final, Literal, Protocol
 
 import attrs
@@ -20,6 +22,11 @@ from benchmarks.pipes import Lines
 
 PARALLEL: Final = AgentConfig().rest_priority
 """Requests of the bare loop at once: as many as the agent allows itself for claims and marks."""
+
+QUIET: Final = SessionConfig(idle_resync_seconds=3600, idle_resync_max_seconds=3600)
+"""Idle rooms do not poll, where that is not what is measured."""
+AT_ONCE: Final = {"resync_rate": 10_000.0}
+"""Nor is the first look at every room spread, where waiting for it is not what is measured."""
 
 
 class Post(Protocol):
@@ -76,6 +83,19 @@ class Server:
     async def burst(self, to: Identity, count: int) -> None:
         """Send so many messages, and wait until all are processed."""
         await self.call("burst", agent=to.id, rooms=to.rooms, count=count)
+
+    async def requested(self, by: Identity) -> Counter[str]:
+        """Return how many requests an agent has made since this was asked last, by route."""
+        return Counter(await self.call("requested", agent=by.id))
+
+    async def all_read(self, by: Identity) -> None:
+        """Wait until an agent has joined all its topics and read the list of each room."""
+        await self.call("joined", agent=by.id, topics=2 + 2 * len(by.rooms))
+        await self.call("read", agent=by.id, rooms=len(by.rooms))
+
+    async def quiet(self, seconds: float) -> None:
+        """Wait until nobody has made a request for so long."""
+        await self.call("quiet", seconds=seconds)
 
 
 @asynccontextmanager
@@ -213,8 +233,14 @@ def _headers(identity: Identity) -> httpx.Headers:
     )
 
 
-async def bare_loop(post: Post, work: Iterable[Sequence[str]], reply: bytes | None = None) -> None:
-    """Claim and settle all of *work*, (room, message), each room in order, rooms in parallel.
+async def bare_loop(
+    post: Post,
+    work: Iterable[Sequence[str]],
+    reply: bytes | None = None,
+    *,
+    parallel: int = PARALLEL,
+) -> None:
+    """Claim and settle all of *work*, (room, message), each room in order, so many in parallel.
 
     *reply* is posted in between.
     """
@@ -234,7 +260,7 @@ async def bare_loop(post: Post, work: Iterable[Sequence[str]], reply: bytes | No
                 await post(f"{path}/{message}/processed")
 
     async with trio.open_nursery() as nursery:
-        for _ in range(PARALLEL):
+        for _ in range(parallel):
             nursery.start_soon(worker)
 
 
@@ -253,7 +279,12 @@ class Sample:
 
 @contextmanager
 def measure(*, collect: bool = True) -> Generator[Sample]:
-    """Measure the block, garbage of earlier ones collected unless told otherwise."""
+    """Measure the block, garbage of earlier ones collected unless told otherwise.
+
+    `process_time` is CLOCK_PROCESS_CPUTIME_ID: what the scheduler has accounted to all threads of
+    this process, in nanoseconds, not sampled by ticks. It does not count time spent waiting for a
+    core.
+    """
     if collect:
         gc.collect()
     sample = Sample()
@@ -262,9 +293,22 @@ def measure(*, collect: bool = True) -> Generator[Sample]:
     sample.wall, sample.cpu = time.perf_counter() - wall, time.process_time() - cpu
 
 
-def best(samples: Iterable[Sample], what: Literal["wall", "cpu"]) -> float:
-    """Return the least figure: others use the machine too, and that only ever adds."""
-    return min(sample.wall if what == "wall" else sample.cpu for sample in samples)
+Figure = Literal["wall", "cpu"]
+
+
+def _values(samples: Iterable[Sample], what: Figure) -> list[float]:
+    return [sample.wall if what == "wall" else sample.cpu for sample in samples]
+
+
+def middle(samples: Iterable[Sample], what: Figure) -> float:
+    """Return the median: others use the machine too."""
+    return median(_values(samples, what))
+
+
+def ratio(samples: Iterable[Sample], bases: Iterable[Sample], what: Figure) -> float:
+    """Return the median of the ratios of each round: what slows a round down slows both."""
+    pairs = zip(_values(samples, what), _values(bases, what), strict=True)
+    return median(one / base for one, base in pairs)
 
 
 def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import resource
+import statistics
 import subprocess
 import sys
 
@@ -25,12 +26,12 @@ def seconds(code: str) -> float:
 
 
 def compare(rounds: int) -> dict[str, float]:
-    """Return the least time of each way, ways alternating."""
+    """Return the median of each way, ways alternating."""
     found: dict[str, list[float]] = {name: [] for name in WAYS}
     for _ in range(rounds):
         for name, code in WAYS.items():
             found[name].append(seconds(code))
-    return {name: min(times) for name, times in found.items()}
+    return {name: statistics.median(times) for name, times in found.items()}
 
 
 def show(found: dict[str, float]) -> None:

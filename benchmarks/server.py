@@ -6,12 +6,12 @@ stdout; the first line that it writes has its URL. It ends with its stdin.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable
-from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -25,6 +25,8 @@ from benchmarks.pipes import Lines
 
 TEXT: Final = "Please look at this. " * 10
 """About as long as a message in a chat is."""
+READS: Final = ("next", "messages")
+"""Routes that tell what there is to do in a room."""
 
 
 @attrs.define
@@ -35,6 +37,13 @@ class Commands:
     _states: dict[tuple[str, str], float] = attrs.field(factory=dict)
     """(message id, state) → when it got there."""
     _agent: str = ""
+    _noted: RequestRecord | None = None
+    _requests: dict[str, Counter[str]] = attrs.field(factory=lambda: defaultdict(Counter))
+    """Agent → route → requests. The log would do, but reading it takes longer with each row."""
+    _read: dict[str, set[str]] = attrs.field(factory=lambda: defaultdict(set))
+    """Agent → rooms whose messages it has asked for."""
+    _last_request: float = -math.inf
+    """When it came, in trio's time."""
 
     async def agent(self, rooms: int) -> dict[str, Any]:
         """Register an agent that is in so many rooms."""
@@ -70,7 +79,6 @@ class Commands:
             return not waiting
 
         await self.band.until(empty)
-        self.band.log.clear()
 
     async def ping(self, agent: str, room: str) -> dict[str, float]:
         """Send one message; return the seconds until it was claimed, and until it was settled."""
@@ -100,31 +108,42 @@ class Commands:
         await self.band.until(complete)
 
     async def read(self, agent: str, rooms: int) -> None:
-        """Wait until that agent has asked for the next message of so many rooms."""
-        seen: set[str | None] = set()
-        done = 0
-
-        def complete() -> bool:
-            nonlocal done
-            rows = self.band.log.rows
-            for row in islice(rows, done, None):
-                if isinstance(row, RequestRecord) and row.route == "next":
-                    seen.add(row.room_id if row.party_id == agent else None)
-            done = len(rows)
-            return len(seen - {None}) >= rooms
-
-        await self.band.until(complete)
+        """Wait until that agent has asked for the messages of so many rooms."""
+        await self.band.until(lambda: len(self._read[agent]) >= rooms)
 
     async def requested(self, agent: str) -> dict[str, int]:
-        """Return how many requests of each route that agent has made."""
+        """Return how many requests of each route that agent has made since it was asked last."""
         await trio.lowlevel.checkpoint()
-        return dict(Counter(row.route for row in self.band.log.requests(party_id=agent)))
+        return self._requests.pop(agent, Counter())
+
+    async def quiet(self, seconds: float) -> None:
+        """Wait until no request has come for so long."""
+        wait = seconds
+        while wait > 0:
+            await trio.sleep(wait)
+            wait = self._last_request + seconds - trio.current_time()
+
+    def note(self) -> None:
+        """Count the newest row of the log; called after each change of the platform."""
+        row = self.band.log.rows[-1] if self.band.log.rows else None
+        if row is self._noted or not isinstance(row, RequestRecord) or row.party_id is None:
+            return
+        self._noted, self._last_request = row, trio.current_time()
+        self._requests[row.party_id][row.route] += 1
+        if row.route in READS and row.room_id is not None:
+            self._read[row.party_id].add(row.room_id)
 
 
 async def main() -> None:
     """Serve until stdin ends."""
     async with open_local_band() as band:
-        commands = Commands(band)
+        commands, changed = Commands(band), band.log.changed
+
+        def noted() -> None:
+            commands.note()
+            changed()
+
+        band.log.changed = noted
         _answer({"rest_url": band.rest_url, "ws_url": band.ws_url})
         requests = Lines(trio.lowlevel.FdStream(os.dup(sys.stdin.fileno())))
         while (line := await requests.next()) is not None:

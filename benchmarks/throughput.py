@@ -2,7 +2,8 @@
 
 Live: the agent is connected and idle, the messages are pushed. Backlog: the messages wait at the
 platform and the agent starts, so its start is part of the figure. Ways alternate within each
-round. With `--replies` the handler answers, and the bare loop posts the same answer.
+round. With `--replies` the handler answers, and the bare loop posts the same answer. `--parallel`
+is how many requests the bare loop has under way: what httpx's pool costs rises with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import attrs
 import trio
 
 from benchmarks.harness import (
+    PARALLEL,
     Identity,
     Post,
     Reply,
@@ -26,9 +28,10 @@ from benchmarks.harness import (
     bare_connections,
     bare_loop,
     bare_pool,
-    best,
     measure,
+    middle,
     open_server,
+    ratio,
     reply_body,
     running,
     table,
@@ -41,7 +44,8 @@ class Size:
 
     messages: int = 1000
     rooms: int = 20
-    rounds: int = 5
+    rounds: int = 7
+    parallel: int = PARALLEL
     replies: bool = False
 
     def adapter(self) -> Settle | Reply:
@@ -57,7 +61,7 @@ async def bare(server: Server, size: Size, identity: Identity, post: Post) -> Sa
     reply = reply_body(identity) if size.replies else None
     with measure() as sample:
         work = await server.send(identity, size.messages)
-        await bare_loop(post, work, reply)
+        await bare_loop(post, work, reply, parallel=size.parallel)
     return sample
 
 
@@ -111,18 +115,16 @@ async def compare(size: Size) -> dict[str, list[Sample]]:
 def show(size: Size, found: dict[str, list[Sample]]) -> None:
     """Print figures and ratios."""
     bases = [found["bare loop, one connection each"], found["bare loop, httpx client"]]
-    rows = []
-    for name, samples in found.items():
-        wall, cpu = best(samples, "wall"), best(samples, "cpu")
-        rows.append(
-            [name, f"{size.messages / wall:.0f}"]
-            + [f"{best(base, 'wall') / wall:.2f}" for base in bases]
-            + [f"{cpu / size.messages * 1e6:.0f}"]
-            + [f"{cpu / best(base, 'cpu'):.2f}" for base in bases]
-        )
+    rows = [
+        [name, f"{size.messages / middle(samples, 'wall'):.0f}"]
+        + [f"{1 / ratio(samples, base, 'wall'):.2f}" for base in bases]
+        + [f"{middle(samples, 'cpu') / size.messages * 1e6:.0f}"]
+        + [f"{ratio(samples, base, 'cpu'):.2f}" for base in bases]
+        for name, samples in found.items()
+    ]
     what = "messages with a reply" if size.replies else "messages"
     table(
-        f"{size.messages} {what} over {size.rooms} rooms, best of {size.rounds}",
+        f"{size.messages} {what} over {size.rooms} rooms, medians of {size.rounds} rounds",
         ("", "messages/s", "of bare", "of client", "CPU us/message", "of bare", "of client"),
         rows,
     )
@@ -131,7 +133,7 @@ def show(size: Size, found: dict[str, list[Sample]]) -> None:
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("messages", "rooms", "rounds"):
+    for name in ("messages", "rooms", "rounds", "parallel"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Size(), name))
     parser.add_argument("--replies", action="store_true", help="every message is answered")
     size = Size(**vars(parser.parse_args()))

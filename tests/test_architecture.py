@@ -65,7 +65,7 @@ BESIDE: Final = {
 MAY_USE_BESIDE: Final = {"cli", "__main__"}
 
 DOORS: Final = {
-    "httpx": {"link/api.py", "link/transport.py", "localband/memory.py", "config.py"},
+    "httpx": {"link/foreign.py", "localband/memory.py", "config.py"},
     "httptools": {"link/transport.py"},
     "trio_websocket": {"link/socket.py", "localband/sockets.py"},
     "wsproto": {"link/socket.py", "localband/sockets.py"},

@@ -319,11 +319,6 @@ class Broken(Exception):
         raise ValueError("no text")
 
 
-class NoText(Exception):
-    def __str__(self) -> Any:
-        return 5
-
-
 @pytest.mark.parametrize(
     ("error", "text"),
     [
@@ -334,7 +329,6 @@ class NoText(Exception):
         (ValueError("a\x00b\r\x1bc\td\ne"), "ValueError: a\ufffdb\ufffd\ufffdc\td\ne"),
         (ValueError("a\ud800b"), "ValueError: a\ufffdb"),
         (Broken(), "Broken"),
-        (NoText(), "NoText"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
         (
             ExceptionGroup("g", [ValueError("a"), ExceptionGroup("h", [KeyError("b"), Broken()])]),

@@ -42,7 +42,8 @@ def texts(cls: type[Any]) -> dict[str, str]:
 def value(default: Any) -> str:
     if isinstance(default, StrEnum):
         return f"`{type(default).__name__}.{default.name}`"
-    return "none" if default is None else f"`{default}`"
+    words = {None: "none", "": "empty"}
+    return words.get(default) or f"`{default}`"
 
 
 def table(cls: type[Any]) -> str:

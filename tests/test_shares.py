@@ -16,14 +16,13 @@ from tests.runtime.harness import Call, Scripted, reply, stage
 
 
 async def hold(limiter: FairLimiter, room: str | None, held: list[str | None]) -> None:
-    if room is None:
-        async with limiter:
-            held.append(room)
+    with work_of(room) if room else nullcontext():
+        await limiter.acquire_on_behalf_of(trio.lowlevel.current_task())
+        held.append(room)
+        try:
             await trio.sleep_forever()
-    with work_of(room or ""):
-        async with limiter:
-            held.append(room)
-            await trio.sleep_forever()
+        finally:
+            limiter.release_on_behalf_of(trio.lowlevel.current_task())
 
 
 async def held_by(limiter: FairLimiter, *rooms: str | None) -> list[str | None]:
@@ -38,33 +37,21 @@ async def held_by(limiter: FairLimiter, *rooms: str | None) -> list[str | None]:
     return got
 
 
-async def test_g03_a_room_holds_a_third_and_all_rooms_leave_the_rest() -> None:
-    limiter = FairLimiter(9, kept=3)
+async def test_g03_a_room_holds_a_third() -> None:
+    limiter = FairLimiter(9)
     assert await held_by(limiter, *"aaaaaa") == ["a"] * 3
-    assert await held_by(limiter, *"aaaabbbbccc") == ["a"] * 3 + ["b"] * 3
-    assert await held_by(limiter, *"aaaabbbbccc", *[None] * 5) == [*"aaabbb", *[None] * 3]
+    assert await held_by(limiter, *"aaaabbbbcccdd") == [*"aaabbbccc"]
+    assert await held_by(limiter, *"aaaabbbb", *[None] * 5) == [*"aaabbb", *[None] * 3]
     assert await held_by(limiter, *[None] * 10) == [None] * 9
     assert await held_by(FairLimiter(1), "a", "b", None) == ["a"]
 
 
-async def test_what_the_runtime_asks_for_does_not_starve_the_rooms() -> None:
-    limiter = FairLimiter(9, kept=3)
-    served: list[str | None] = []
-
-    async def use(room: str | None) -> None:
-        with work_of(room) if room else nullcontext():
-            async with limiter:
-                served.append(room)
-                await trio.lowlevel.checkpoint()
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(500):
-            nursery.start_soon(use, None)
-        await trio.lowlevel.checkpoint()
-        for n in range(20):
-            nursery.start_soon(use, f"room {n}")
-    rooms_done = max(at for at, room in enumerate(served) if room)
-    assert rooms_done < 200, "a fair part of what is served goes to the rooms"
+async def test_a_free_token_costs_no_step_of_the_scheduler() -> None:
+    limiter, task = FairLimiter(3), trio.lowlevel.current_task()
+    for room in (nullcontext(), work_of("a")):
+        with room, trio.testing.assert_no_checkpoints():
+            limiter.acquire_on_behalf_of_nowait(task)
+            limiter.release_on_behalf_of(task)
 
 
 async def test_g77_a_limiter_forgets_rooms_that_hold_nothing() -> None:
@@ -80,10 +67,12 @@ async def test_a_token_goes_on_to_the_next_who_waits() -> None:
     order: list[int] = []
 
     async def use(n: int) -> None:
+        task = trio.lowlevel.current_task()
         with work_of("a"):
-            async with limiter:
-                order.append(n)
-                await trio.lowlevel.checkpoint()
+            await limiter.acquire_on_behalf_of(task)
+            order.append(n)
+            await trio.lowlevel.checkpoint()
+            limiter.release_on_behalf_of(task)
 
     async with trio.open_nursery() as nursery:
         for n in range(20):

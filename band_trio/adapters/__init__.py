@@ -55,7 +55,7 @@ __all__ = [
     "open_asyncio_host",
 ]
 
-_LATER: Final = {
+LATER: Final = {
     "AnthropicAdapter": "anthropic",
     "AnthropicConfig": "anthropic",
     "AsyncioAdapter": "bridge",
@@ -81,6 +81,6 @@ _LATER: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{LATER[name]}"), name)

@@ -11,8 +11,6 @@ from band_trio.adapters.clients import ClientAdapter
 from band_trio.adapters.options import (
     ModelConfig,
     config_or_environment,
-    mapping,
-    switch,
 )
 from band_trio.adapters.pictures import pictures_of
 from band_trio.adapters.replies import UNREADABLE, ModelReply, ToolRequest
@@ -26,6 +24,7 @@ from band_trio.converters.anthropic import (
 )
 from band_trio.errors import BandConfigError, ProviderRunError
 from band_trio.extras import load_extra
+from band_trio.options import MAPPING, switch
 from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (
     FeatureKwargs,
@@ -51,7 +50,7 @@ class AnthropicConfig(ModelConfig):
 
     cache_prompt: bool = switch(default=True)
     """Whether the provider may cache prompt and tools, which are the same in every request."""
-    extra_body: dict[str, Any] = attrs.field(factory=dict, validator=mapping)
+    extra_body: dict[str, Any] = attrs.field(factory=dict, metadata=MAPPING)
     """More fields of each request, such as `thinking`."""
 
 

@@ -27,7 +27,7 @@ from band_trio.adapters.asyncio_loop import (
 )
 from band_trio.errors import ProviderRunError, TurnClosedError
 from band_trio.leaves import program_end
-from band_trio.nurseries import GuardedNursery, hide_nursery
+from band_trio.nurseries import hidden_nursery, hide_nursery
 
 _log: Final = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class AsyncioHost:
         # of the block by just so long that its tasks can clean up.
         thread = trio.CancelScope(shield=True)
         try:
-            async with GuardedNursery("open_asyncio_host") as nursery:
+            async with hidden_nursery("open_asyncio_host") as nursery:
                 try:
                     nursery.start_soon(self._in_thread, thread)
                     await self._ready.wait()

@@ -140,8 +140,9 @@ class SimpleAdapter(ABC, Generic[H]):
         """Handle one message, with *tools*.
 
         *history* is what was said before it, until a turn of this room was completed
-        (*is_session_bootstrap*); later it is empty. *participants_msg* and *contacts_msg* are
-        news for the model, or None. An exception fails the message; `InputNotAccepted` keeps it
+        (*is_session_bootstrap*); later it is empty. Where this is not the first run of the message
+        (`tools.turn.attempt` above 1), what the agent itself has said since comes behind it, in
+        both cases. *participants_msg* and *contacts_msg* are news for the model, or None. An exception fails the message; `InputNotAccepted` keeps it
         for later.
         """
 
@@ -197,7 +198,7 @@ class SimpleAdapter(ABC, Generic[H]):
 
     async def on_event(self, inp: AgentInput) -> None:
         """Convert the history, offer the application's own tools, and call `on_message`."""
-        if self.custom_tools:
+        if self.custom_tools.tools:
             inp.tools.use_custom_tools(self.custom_tools)
         history: Any = inp.history
         if self.history_converter is not None:

@@ -22,7 +22,6 @@ from band_trio.adapters.options import (
     CLOSE_SECONDS,
     PromptConfig,
     config_or_environment,
-    text,
 )
 from band_trio.converters.transcript import TranscriptConverter
 from band_trio.errors import (
@@ -32,6 +31,7 @@ from band_trio.errors import (
 )
 from band_trio.hygiene import error_line
 from band_trio.leaves import leaf_errors
+from band_trio.options import seconds, text
 from band_trio.tools.custom_shape import CustomToolDef
 from band_trio.tools.failures import generic_provider_failure
 from band_trio.tools.relay import relay_reply
@@ -54,26 +54,17 @@ Handler = Callable[[BridgedTurn[H]], Awaitable[str | None]]
 Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
 
 
-def _seconds(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 3600:
-        raise BandConfigError(f"{attribute.name} must be seconds from 0, not {value!r}.")
-
-
 @attrs.frozen(kw_only=True)
 class AsyncioAdapterConfig(PromptConfig):
-    """Options of the `AsyncioAdapter`; `relay_final_text` is about the text a handler returns.
-
-    Raises:
-        BandConfigError: a value is out of range.
-    """
+    """Options of the `AsyncioAdapter`; `relay_final_text` is about the text a handler returns."""
 
     ENV_PREFIX: ClassVar[str] = "BAND_ASYNCIO_"
 
-    provider: str = text(default="asyncio")
+    provider: str = text("asyncio")
     """Who is named when the room is told about a failure; the framework's name."""
-    cancel_seconds: float = attrs.field(default=GRACE_SECONDS, validator=_seconds)
+    cancel_seconds: float = seconds(GRACE_SECONDS)
     """How long the framework may clean up when a turn is cancelled, before it is abandoned."""
-    stop_seconds: float = attrs.field(default=STOP_SECONDS, validator=_seconds)
+    stop_seconds: float = seconds(STOP_SECONDS)
     """How long the loop may take to stop, before its thread is abandoned."""
 
 
@@ -208,6 +199,7 @@ class AsyncioAdapter(SimpleAdapter[H], Generic[H]):
             is_session_bootstrap=is_session_bootstrap,
             participants_msg=participants_msg,
             contacts_msg=contacts_msg,
+            attempt=tools.turn.attempt,
             system_prompt=self.config.prompt_for(
                 self.agent_name,
                 self.agent_description,

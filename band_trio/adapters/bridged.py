@@ -18,7 +18,7 @@ import attrs
 
 from band_trio.adapters.asyncio_host import HostCall
 from band_trio.errors import TurnClosedError
-from band_trio.prompts import with_system_updates
+from band_trio.prompts import repeat_notice, with_system_updates
 from band_trio.tools.narration import execute_narrated, output_text
 from band_trio.types import (
     AgentToolsProtocol,
@@ -182,11 +182,14 @@ class BridgedTurn(Generic[H]):
     msg: PlatformMessage
     room_id: str
     history: H
-    """What was said before, where `is_session_bootstrap`; later it is empty."""
+    """What was said before, where `is_session_bootstrap`; later it is empty. From `attempt` 2 on
+    also what the agent itself has said since the message."""
     is_session_bootstrap: bool
     """No turn of this room was completed yet, as far as this process knows."""
     participants_msg: str | None
     contacts_msg: str | None
+    attempt: int = 1
+    """Which run of this message it is; from 2 on it may be answered already, and `prompt` says so."""
     system_prompt: str
     state: Any = None
     """What the adapter's `lifespan` has yielded."""
@@ -214,7 +217,10 @@ class BridgedTurn(Generic[H]):
     def prompt(self) -> str:
         """The message as a model reads it: who says it, news about the room before it."""
         return with_system_updates(
-            self.msg.format_for_llm(), self.participants_msg, self.contacts_msg
+            self.msg.format_for_llm(),
+            self.participants_msg,
+            self.contacts_msg,
+            repeat_notice(self.attempt, self._tools.features),
         )
 
     @property

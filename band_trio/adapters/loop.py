@@ -31,7 +31,7 @@ from band_trio.hygiene import (
     without_surrogates,
     without_surrogates_deep,
 )
-from band_trio.prompts import system_updates
+from band_trio.prompts import repeat_notice, system_updates
 from band_trio.tools.custom import CustomToolDef
 from band_trio.tools.failures import AgentFailure, generic_provider_failure
 from band_trio.tools.narration import execute_narrated
@@ -82,7 +82,7 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
     came to is kept, so that the next one knows what was said and done; calls without a result are
     told to be interrupted. A turn whose request was refused, or could not be built, leaves nothing:
     what is wrong may be in its messages; if it has replied, only the newest results are left out.
-    A turn that is run once more begins where its first run began.
+    A turn that is run once more goes on behind that, and is told that it may have answered.
 
     A refused request is asked again without the older half of what is older than the turn, until
     it is accepted or nothing older is left: it may have been too long.
@@ -172,12 +172,15 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         room = self._rooms.get(room_id)
         return list(room.messages) if room else []
 
-    def _begun(self, msg: PlatformMessage) -> list[M]:
-        """Return what was kept before *msg*, also where the turn of *msg* is run once more."""
+    def _begun(self, msg: PlatformMessage, history: list[M], *, bootstrap: bool) -> list[M]:
+        """Return what a turn begins with: what is kept of the room, else its history.
+
+        What is kept has more than a history of the same beginning: also calls that nobody was told.
+        """
         room = self._rooms.get(msg.room_id)
-        if room is None:
-            return []
-        return room.before if room.message_id == msg.id else room.messages
+        if room is None or (bootstrap and room.began_with != msg.id):
+            return history
+        return room.messages
 
     def _trimmed(self, messages: list[M]) -> list[M]:
         """Return the newest messages, at most `max_history`, beginning with a user's text."""
@@ -198,8 +201,9 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         room_id: str,
     ) -> None:
         """Let the model handle *msg*, with the tools of the room."""
-        updates = [system_updates(each) for each in (participants_msg, contacts_msg) if each]
-        before = history if is_session_bootstrap else self._begun(msg)
+        again = repeat_notice(tools.turn.attempt, self.features)
+        updates = [system_updates(each) for each in (participants_msg, contacts_msg, again) if each]
+        before = self._begun(msg, history, bootstrap=is_session_bootstrap)
         work = _Work(self._talk(before, [*updates, msg.format_for_llm()]))
         try:
             text = await self._loop(work, tools)
@@ -208,7 +212,8 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
         finally:
             talk = work.talk
             kept = talk.messages if work.keep else talk.before
-            self._rooms[room_id] = _Room(self._trimmed(kept), talk.before, msg.id)
+            began_with = msg.id if is_session_bootstrap else None
+            self._rooms[room_id] = _Room(self._trimmed(kept), began_with)
             await self.emit_usage(tools, work.usage)  # noqa: ASYNC102 - not where it is cancelled
 
     def _talk(self, before: list[M], texts: list[str]) -> Talk[M]:
@@ -257,7 +262,7 @@ class ModelLoopAdapter(SimpleAdapter[list[M]], Generic[M, C]):
                 reply.check()
             return self._kept(reply, work.talk.messages)
         except InputNotAccepted:
-            work.keep = False
+            work.keep = tools.turn.replied
             raise
         except Exception as exc:  # noqa: BLE001 - whatever it is, the room is told and it goes on
             error = exc
@@ -377,9 +382,8 @@ class _Room(Generic[M]):
     """What is kept of a room."""
 
     messages: list[M]
-    before: list[M]
-    """What was kept before the newest message, from which a repeated turn starts again."""
-    message_id: str
+    began_with: str | None
+    """The message whose turn was the newest one, if that began with the room's history."""
 
 
 @attrs.define(eq=False)

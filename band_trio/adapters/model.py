@@ -16,7 +16,6 @@ from band_trio.adapters.options import (
     CLOSE_SECONDS,
     ModelConfig,
     config_or_environment,
-    mapping,
 )
 from band_trio.adapters.pictures import pictures_of
 from band_trio.adapters.repeats import repeated
@@ -29,6 +28,7 @@ from band_trio.converters.pydantic_ai import (
 from band_trio.errors import BandConfigError
 from band_trio.extras import load_extra
 from band_trio.hygiene import without_surrogates_deep
+from band_trio.options import MAPPING
 from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (
     FeatureKwargs,
@@ -53,7 +53,7 @@ class ModelAdapterConfig(ModelConfig):
 
     ENV_PREFIX: ClassVar[str] = "BAND_MODEL_"
 
-    settings: dict[str, Any] = attrs.field(factory=dict, validator=mapping)
+    settings: dict[str, Any] = attrs.field(factory=dict, metadata=MAPPING)
     """More model settings of pydantic-ai, such as `temperature`."""
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack, cast
 import attrs
 
 from band_trio.adapters.clients import ClientAdapter
-from band_trio.adapters.options import ModelConfig, config_or_environment, mapping, text
+from band_trio.adapters.options import ModelConfig, config_or_environment
 from band_trio.adapters.pictures import Picture, pictures_of
 from band_trio.adapters.replies import ModelReply, ToolRequest
 from band_trio.converters.exchanges import Result, tool_name
@@ -18,6 +18,7 @@ from band_trio.converters.openai import OpenAIHistoryConverter, OpenAIMessage, t
 from band_trio.converters.plain import joined
 from band_trio.errors import BandConfigError, ProviderRunError
 from band_trio.extras import load_extra
+from band_trio.options import MAPPING, text
 from band_trio.texts import SYSTEM_UPDATE_PREFIX
 from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (
@@ -43,9 +44,9 @@ class OpenAIConfig(ModelConfig):
 
     ENV_PREFIX: ClassVar[str] = "BAND_OPENAI_"
 
-    token_option: str = text(default="max_completion_tokens")
+    token_option: str = text("max_completion_tokens")
     """The name of the limit of tokens in a request; older servers know only `max_tokens`."""
-    extra_body: dict[str, Any] = attrs.field(factory=dict, validator=mapping)
+    extra_body: dict[str, Any] = attrs.field(factory=dict, metadata=MAPPING)
     """More fields of each request, such as `temperature`."""
 
 

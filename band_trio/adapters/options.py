@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 from collections.abc import Mapping
@@ -10,10 +11,12 @@ from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
 import attrs
 import yaml
 
+from band_trio import adapters
 from band_trio.environment import PREFIX
 from band_trio.errors import BandConfigError, did_you_mean
 from band_trio.hygiene import one_line
 from band_trio.keywords import answer_keyword, with_answers
+from band_trio.options import count, optional_text, raise_problems, seconds, switch, text
 from band_trio.prompts import render_system_prompt
 from band_trio.types import AdapterFeatures, Capability
 
@@ -23,66 +26,20 @@ CLOSE_SECONDS: Final = 2.0
 """Longest closing of a client at the end of an adapter."""
 
 
-def _positive(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise BandConfigError(f"{attribute.name} must be a number above 0, not {value!r}.")
-
-
-def _count(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise BandConfigError(f"{attribute.name} must be a whole number from 1, not {value!r}.")
-
-
-def _not_negative(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BandConfigError(f"{attribute.name} must be a whole number from 0, not {value!r}.")
-
-
-def _switch(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if not isinstance(value, bool):
-        raise BandConfigError(f"{attribute.name} must be true or false, not {value!r}.")
-
-
-def mapping(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    """Validate a field for more options by name."""
-    if not isinstance(value, dict):
-        raise BandConfigError(f"{attribute.name} must be a mapping, not {value!r}.")
-
-
-def _text(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    # The value is not quoted: it may be a key.
-    if not isinstance(value, str):
-        raise BandConfigError(f"{attribute.name} must be text, not {type(value).__name__}.")
-
-
-def text(*, default: str) -> Any:
-    """Return a field for a text."""
-    return attrs.field(default=default, validator=_text)
-
-
-def optional_text(*, shown: bool = True) -> Any:
-    """Return a field for a text or None; its value is left out of `repr` unless it is *shown*."""
-    validator = attrs.validators.optional(_text)
-    return attrs.field(default=None, validator=validator, repr=shown)
-
-
-def switch(*, default: bool) -> Any:
-    """Return a field that is true or false."""
-    return attrs.field(default=default, validator=_switch)
-
-
-def _named(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise BandConfigError(f"{attribute.name} must be the name of a model, not {value!r}.")
-
-
 @attrs.frozen(kw_only=True)
 class BaseAdapterConfig:
-    """Options of an adapter, as they may stand in a file; what is alive stays out of them."""
+    """Options of an adapter, as they may stand in a file; what is alive stays out of them.
+
+    Raises:
+        BandConfigError: names every option that is wrong.
+    """
 
     @classmethod
     def __attrs_init_subclass__(cls) -> None:
         with_answers(cls)
+
+    def __attrs_post_init__(self) -> None:
+        raise_problems(self)
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Self:
@@ -149,7 +106,12 @@ class EnvAdapterConfig(BaseAdapterConfig):
 
 
 def variables_of_adapters() -> tuple[str, ...]:
-    """Return the variables of all option classes that exist, by their beginning where it is own."""
+    """Return the variables of all option classes, by their beginning where it is own.
+
+    Those that ship are loaded for that, without the SDKs.
+    """
+    for home in set(adapters.LATER.values()):
+        importlib.import_module(f"{adapters.__name__}.{home}")
     found: set[str] = set()
     waiting = EnvAdapterConfig.__subclasses__()
     while waiting:
@@ -190,7 +152,7 @@ class PromptConfig(EnvAdapterConfig):
 
     system_prompt: str | None = optional_text()
     """Replaces the whole prompt that is rendered otherwise."""
-    custom_section: str = text(default="")
+    custom_section: str = text("")
     """The developer's own instructions, at the end of the rendered prompt."""
     include_base_instructions: bool = switch(default=True)
     """Whether the prompt explains how a room works."""
@@ -217,25 +179,21 @@ class PromptConfig(EnvAdapterConfig):
 
 @attrs.frozen(kw_only=True)
 class ModelConfig(PromptConfig):
-    """Options that every adapter for a model knows.
+    """Options that every adapter for a model knows."""
 
-    Raises:
-        BandConfigError: a value is out of range.
-    """
-
-    model: str = attrs.field(validator=_named)
+    model: str = text()
     """The provider's name of the model."""
-    max_tokens: int = attrs.field(default=4096, validator=_count)
+    max_tokens: int = count(4096)
     """Most tokens of one answer."""
-    max_tool_rounds: int = attrs.field(default=20, validator=_count)
+    max_tool_rounds: int = count(20)
     """Most batches of tool calls in one turn."""
-    max_history: int = attrs.field(default=200, validator=_count)
+    max_history: int = count(200)
     """Most messages that are kept of a room and sent to the model; a long turn may exceed it."""
     provider_key: str | None = optional_text(shown=False)
     """The provider's key; None takes it from the provider's usual environment variable."""
     base_url: str | None = optional_text()
     """Where the provider is; None for its own service."""
-    max_retries: int = attrs.field(default=2, validator=_not_negative)
+    max_retries: int = count(2, low=0)
     """How often a request that failed in transport or in the server is repeated."""
-    request_seconds: float = attrs.field(default=600.0, validator=_positive)
+    request_seconds: float = seconds(600.0)
     """Longest request to the model, in seconds, where the SDK takes such a limit."""

@@ -11,7 +11,7 @@ from band_trio.entry import texts
 from band_trio.entry.exits import Exit
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError, BandError
 from band_trio.hygiene import clean_text, traceback_text
-from band_trio.leaves import leaf_errors
+from band_trio.leaves import leaf_errors, program_end
 
 ERROR_CHARS: Final = 600
 SECRET_CHARS: Final = 8
@@ -47,10 +47,8 @@ def bare_program_ends() -> Generator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        for wish in (SystemExit, KeyboardInterrupt):
-            for leaf in leaf_errors(group):
-                if isinstance(leaf, wish):
-                    raise leaf from None
+        if (wish := program_end(group)) is not None:
+            raise wish from None
         raise
 
 

@@ -10,7 +10,7 @@ from band_trio.agent import Agent
 from band_trio.entry import texts
 from band_trio.entry.exits import Exit
 from band_trio.entry.signals import StopSignals
-from band_trio.nurseries import GuardedNursery
+from band_trio.nurseries import hidden_nursery
 from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.tools.catalogue import selected_tool_definitions
 from band_trio.types import AdapterFeatures
@@ -25,7 +25,7 @@ async def run_agent(agent: Agent, signals: StopSignals, grace: float) -> Shutdow
         BaseException: what `Agent.run` raises.
     """
     _log.info("band-trio %s, at %s", _version(), agent.settings.endpoints.rest_url)
-    async with GuardedNursery("band_trio.run") as nursery:
+    async with hidden_nursery("band_trio.run") as nursery:
         # Its first step comes when the agent has begun: a stop before that would be lost.
         nursery.start_soon(_stop_on_signal, agent, signals, grace)
         report = await agent.run(task_status=_Ready())

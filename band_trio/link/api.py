@@ -1,9 +1,9 @@
 """REST: one request at a time, and what may be repeated.
 
 Two rules shape this file. Requests never wait inside an HTTP library, where cancelling them does
-harm: they wait for a token, one lane for claims and marks, one for everything else, and then have
-a connection of their own. And a request that is not repeatable is never sent twice once its bytes
-may have reached the server: its caller gets `OutcomeUnknownError`.
+harm: they wait for a token of their lane, and then have a connection of their own. And a request
+that is not repeatable is never sent twice once its bytes may have reached the server: its caller
+gets `OutcomeUnknownError`.
 
 What is answered is read up to a limit in bytes, and no coding of it is undone: an answer that is
 longer, packed or no JSON has a *flaw*, which costs its body but not its status.
@@ -12,31 +12,36 @@ longer, packed or no JSON has a *flaw*, which costs its body but not its status.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from enum import Enum
-from functools import lru_cache, partial
-from typing import Any, Final, TypedDict, Unpack, cast
-from urllib.parse import urlencode
+from functools import partial
+from typing import Any, Final, TypedDict, Unpack
+from urllib.parse import urlencode, urlsplit
 
 import attrs
-import httpx  # noqa: ASYNC127, TID251 - the interface of transports
 import trio
 
+from band_trio.bell import Bell
 from band_trio.config import AgentConfig
 from band_trio.credentials import Credentials
 from band_trio.endpoints import Endpoints
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
 from band_trio.hygiene import clean_text, clip
 from band_trio.link.dialler import dial, tls_context
-from band_trio.link.retry_after import read_retry_after
+from band_trio.link.exchange import Carrier, CutOff, Reply, Unreached
+from band_trio.link.foreign import ForeignTransport
+from band_trio.link.retry_after import read_date, read_retry_after
 from band_trio.link.transport import Transport
 from band_trio.link.tries import NotSentError, Tries
 from band_trio.logs import RepeatedLog
 from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import WORDS_CHARS, ErrorBody
-from band_trio.shares import FairLimiter
+from band_trio.proxies import PORTS
+from band_trio.shares import ROOM, FairLimiter
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
@@ -46,28 +51,26 @@ JSON_BYTES: Final = 4 * 2**20
 CONNECT_SHARE: Final = 2 / 3
 """Part of a try that the connect may take: given up before the try is, it has sent nothing for
 sure."""
-POOL_SECONDS: Final = 5.0
-"""Longest wait inside a pool that the application has brought; ours have nothing to wait for."""
 CLOSE_SECONDS: Final = 1.0
-"""Longest end of an answer, or of all connections."""
+"""Longest end of all connections."""
 UNSENDABLE: Final = "unsendable_request"
 """Our code for a request that cannot be written, such as one with an id that is no id."""
 UNSENDABLE_STATUS: Final = 400
-KEPT_URL_CHARS: Final = 1000
-"""Longest URL that is kept parsed."""
 WHAT_CHARS: Final = 200
 """Characters of a request line in our errors."""
-
-_CUT_OFF: Final = (httpx.HTTPError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+_TARGET: Final = re.compile(r"/[!-~]{0,65535}")
+"""Path and query as they go on the wire; servers take no more."""
 
 
 class Lane(Enum):
     """Which tokens a request takes; the lanes never wait for each other."""
 
-    BULK = "bulk"
-    """Reads, tools, posts."""
     PRIORITY = "priority"
     """Claims and marks."""
+    RUNTIME = "runtime"
+    """What the runtime reads and reports by itself."""
+    APPLICATION = "application"
+    """What the code of a room asks for (`band_trio.shares.work_of`): tools, posts."""
 
 
 class RequestParts(TypedDict, total=False):
@@ -78,7 +81,7 @@ class RequestParts(TypedDict, total=False):
     params: Mapping[str, Any]
     """Query; None leaves a name out."""
     lane: Lane
-    """`Lane.BULK` unless said otherwise."""
+    """Found by who asks unless said otherwise."""
     headers: Mapping[str, str]
     content: bytes
     """Body as it stands."""
@@ -99,10 +102,8 @@ class Answer:
     """Seconds to wait before asking again, as told by a header or by the body."""
     flaw: str = ""
     """Why there is no body although one came, in words that name the request."""
-    error: ErrorBody = attrs.field(
-        default=attrs.Factory(lambda self: ErrorBody.read(self.body), takes_self=True)
-    )
-    """The `error` of the envelope, without secrets; an empty one where there is none."""
+    _error: ErrorBody | None = None
+    _date: bytes | None = attrs.field(default=None, eq=False)
 
     @property
     def ok(self) -> bool:
@@ -114,36 +115,35 @@ class Answer:
         """The `data` of the envelope, or None."""
         return self.body.get("data") if isinstance(self.body, dict) else None
 
+    @property
+    def error(self) -> ErrorBody:
+        """The `error` of the envelope, without secrets; an empty one where there is none."""
+        return ErrorBody.read(self.body) if self._error is None else self._error
+
+    @property
+    def date(self) -> datetime | None:
+        """When the platform made the answer, by its own clock: UTC, in whole seconds."""
+        return None if self._date is None else read_date(self._date.decode("latin-1"))
+
 
 class Api:
     """Sends requests to one platform as one agent. Made by `open_api`."""
 
-    def __init__(
-        self, rest_url: str, secret: str, config: AgentConfig, transport: httpx.AsyncBaseTransport
-    ) -> None:
+    def __init__(self, rest_url: str, secret: str, config: AgentConfig, carrier: Carrier) -> None:
         self.rest_url: Final = rest_url
         """Where the requests go; what errors name."""
         self.config: Final = config
         self.secrets: Final = (secret,)
-        self._headers = httpx.Headers(
-            {
-                "X-API-Key": secret,
-                "User-Agent": USER_AGENT,
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-            }
-        )
-        self._lanes = {
-            Lane.BULK: FairLimiter(config.rest_bulk, kept=config.rest_bulk // 3),
-            Lane.PRIORITY: FairLimiter(config.rest_priority),
+        self._base = urlsplit(rest_url).path
+        application = max(1, config.rest_bulk // 2)
+        self._lanes: dict[Lane, trio.CapacityLimiter | FairLimiter] = {
+            Lane.PRIORITY: trio.CapacityLimiter(config.rest_priority),
+            Lane.RUNTIME: trio.CapacityLimiter(max(1, config.rest_bulk - application)),
+            Lane.APPLICATION: FairLimiter(application),
         }
-        self._transport = transport
-        # For a transport of the application. The rest of a try is bounded by its scope alone: a
-        # library's own bounds start again with every byte.
-        connect = config.rest_try_seconds * CONNECT_SHARE
-        self._extensions = {
-            "timeout": {"connect": connect, "pool": POOL_SECONDS, "read": None, "write": None}
-        }
+        self._carrier = carrier
+        self.denied: Final = Bell()
+        """Rung by each 401: the key may not be good any more."""
 
     def __repr__(self) -> str:
         return f"Api({self.rest_url!r})"
@@ -162,79 +162,87 @@ class Api:
             NotSentError: nothing reached the server.
             OutcomeUnknownError: cut off, or out of time, after sending may have begun.
         """
-        what = f"{method} {path}"
         try:
-            request = self._request(method, path, parts)
-        except (httpx.InvalidURL, ValueError, TypeError) as exc:
-            return Answer(UNSENDABLE_STATUS, error=self._unsendable(what, exc))
-        sending = False
-        with trio.move_on_after(self.config.rest_try_seconds if within is None else within):
-            async with self._lanes[parts.get("lane", Lane.BULK)]:
+            target, headers, content = self._written(path, parts)
+        except (ValueError, TypeError) as exc:
+            return Answer(UNSENDABLE_STATUS, error=self._unsendable(method, path, exc))
+        seconds = self.config.rest_try_seconds if within is None else within
+        lane = parts.get("lane") or (Lane.RUNTIME if ROOM.get() is None else Lane.APPLICATION)
+        tokens, task = self._lanes[lane], trio.lowlevel.current_task()
+        reply, sending = None, False
+        with trio.move_on_after(seconds):
+            try:
+                tokens.acquire_on_behalf_of_nowait(task)
+            except trio.WouldBlock:
+                await tokens.acquire_on_behalf_of(task)
+            try:
+                await trio.lowlevel.checkpoint_if_cancelled()
                 sending = True
-                response = await self._send(request, what)
-                return await self._read(response, what, parts)
-        error = OutcomeUnknownError if sending else NotSentError
-        raise error(f"{self.rest_url} gave no answer to {clip(what, WHAT_CHARS)} in time.")
+                limit = parts.get("max_bytes", JSON_BYTES)
+                reply = await self._carrier.exchange(method, target, headers, content, limit)
+            except Unreached as exc:
+                raise NotSentError(
+                    f"{self.rest_url} cannot be reached: {self._said(exc)}."
+                ) from None
+            except CutOff as exc:
+                raise OutcomeUnknownError(
+                    f"{self.rest_url} was cut off during {_what(method, path)}: {self._said(exc)}."
+                ) from None
+            finally:
+                tokens.release_on_behalf_of(task)
+        if reply is None:
+            error = OutcomeUnknownError if sending else NotSentError
+            raise error(f"{self.rest_url} gave no answer to {_what(method, path)} in time.")
+        return self._answer(reply, method, path, raw=parts.get("raw", False))
 
-    def _request(self, method: str, path: str, parts: RequestParts) -> httpx.Request:
-        url = self.rest_url + path
-        query = {k: v for k, v in parts.get("params", {}).items() if v is not None}
-        if query:
-            url = f"{url}?{urlencode(query)}"
-        headers, content = self._headers, parts.get("content")
-        if "json" in parts or "headers" in parts:
-            headers = headers.copy()
-            headers.update(parts.get("headers"))
+    def _written(self, path: str, parts: RequestParts) -> tuple[str, Mapping[str, str], bytes]:
+        """Return target, headers and body.
+
+        Raises:
+            ValueError, TypeError: this cannot go on the wire.
+        """
+        target = self._base + path
+        params, headers = parts.get("params"), parts.get("headers", {})
+        if params:
+            query = {name: value for name, value in params.items() if value is not None}
+            target = f"{target}?{urlencode(query)}" if query else target
+        if not _TARGET.fullmatch(target):
+            raise ValueError("no URL can hold that, or be so long")
         if "json" in parts:
             content = codec.dumps(parts["json"])
-            headers["Content-Type"] = "application/json"
-        return httpx.Request(
-            method, _parsed(url), headers=headers, content=content, extensions=self._extensions
-        )
+            headers = {**headers, "Content-Type": "application/json"}
+        else:
+            content = parts.get("content", b"")
+        for value in headers.values():
+            if not (value.isascii() and value.isprintable()):
+                raise ValueError("no header can hold that")
+        return target, headers, content
 
-    def _unsendable(self, what: str, exc: Exception) -> ErrorBody:
+    def _unsendable(self, method: str, path: str, exc: Exception) -> ErrorBody:
         """Say that a request cannot be written; it is as if the platform had refused it."""
-        return ErrorBody(UNSENDABLE, f"{clip(what, WHAT_CHARS)} cannot be sent: {self._said(exc)}")
+        return ErrorBody(UNSENDABLE, f"{_what(method, path)} cannot be sent: {self._said(exc)}")
 
-    async def _send(self, request: httpx.Request, what: str) -> httpx.Response:
-        """Send *request*; map the library's errors to ours."""
-        try:
-            return await self._transport.handle_async_request(request)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as exc:
-            raise NotSentError(f"{self.rest_url} cannot be reached: {self._said(exc)}.") from None
-        except httpx.PoolTimeout:
-            raise NotSentError(f"{self.rest_url}: no free connection for {what}.") from None
-        except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as exc:
-            raise NotSentError(f"{what} cannot be sent: {self._said(exc)}.") from None
-        except _CUT_OFF as exc:
-            raise OutcomeUnknownError(
-                f"{self.rest_url} was cut off during {what}: {self._said(exc)}."
-            ) from None
-
-    async def _read(self, response: httpx.Response, what: str, parts: RequestParts) -> Answer:
-        status, raw = response.status_code, parts.get("raw", False)
-        try:
-            content, flaw = await _body(response, parts.get("max_bytes", JSON_BYTES))
-        except _CUT_OFF as exc:
-            raise OutcomeUnknownError(
-                f"{self.rest_url} was cut off answering {what}: {self._said(exc)}."
-            ) from None
+    def _answer(self, reply: Reply, method: str, path: str, *, raw: bool) -> Answer:
+        status, flaw = reply.status, reply.flaw
+        if status == 401:
+            self.denied.ring()
+        date = reply.headers.get(b"date")
         if raw and status < 300 and not flaw:
-            return Answer(status, bytes(content))
+            return Answer(status, bytes(reply.body), date=date)
         body = None
-        if content and not flaw:
+        if reply.body:
             try:
-                body = codec.loads(content)
+                body = codec.loads(reply.body)
             except RemoteProtocolError as exc:
                 flaw = str(exc)
         if flaw:
-            flaw = f"the answer {status} to {clip(what, WHAT_CHARS)} cannot be used: {flaw}"
+            flaw = f"the answer {status} to {_what(method, path)} cannot be used: {flaw}"
             _repeated.warning("%s", flaw)
         if status < 300:
-            return Answer(status, body, flaw=flaw)
+            return Answer(status, body, flaw=flaw, date=date)
         error = ErrorBody.read(body).cleaned(self.secrets)
-        told = read_retry_after(response.headers.get, body)
-        return Answer(status, body, told, flaw, error)
+        told = read_retry_after(reply.header, body)
+        return Answer(status, body, told, flaw, error, date)
 
     def _said(self, exc: BaseException) -> str:
         """Return what a library says, fit for our errors: short, clean, without the key."""
@@ -323,53 +331,34 @@ async def open_api(
     endpoints: Endpoints, credentials: Credentials, config: AgentConfig
 ) -> AsyncGenerator[Api]:
     """Open the REST side; its connections are closed when the block ends."""
-    ours = None
-    if config.rest_transport is None:
-        if endpoints.rest_url.startswith("https:"):
-            tls_context(config.verify)  # what is wrong with it is wrong before anything is sent
-        way = partial(dial, endpoints.rest_url, endpoints.rest_proxy, config.verify)
-        ours = Transport(way, config.rest_try_seconds * CONNECT_SHARE)
-    transport = config.rest_transport or ours
-    assert transport is not None  # one of the two
+    url, key = endpoints.rest_url, credentials.api_key
+    parts = urlsplit(url)
+    connect_seconds = config.rest_try_seconds * CONNECT_SHARE
+    if config.rest_transport is not None:  # never closed by us: it may serve again
+        origin = f"{parts.scheme}://{parts.netloc}"
+        foreign = ForeignTransport(config.rest_transport, origin, _headers(key), connect_seconds)
+        yield Api(url, key, config, foreign)
+        return
+    if parts.scheme == "https":
+        tls_context(config.verify)  # what is wrong with it is wrong before anything is sent
+    host = parts.netloc.removesuffix(f":{PORTS[parts.scheme]}")
+    way = partial(dial, url, endpoints.rest_proxy, config.verify)
+    ours = Transport(host, _headers(key), way, connect_seconds)
     try:
-        yield Api(endpoints.rest_url, credentials.api_key, config, transport)
-    finally:
-        if ours is not None:  # one of the application may serve again
-            with trio.move_on_after(CLOSE_SECONDS, shield=True):
-                await ours.aclose()
-
-
-async def _body(response: httpx.Response, limit: int) -> tuple[bytearray, str]:
-    """Read the body up to *limit* bytes, and why it is of no use; let the connection go,
-    whatever happens."""
-    stream = cast("httpx.AsyncByteStream", response.stream)
-    headers = response.headers
-    content = bytearray()
-    coding = headers.get("content-encoding", "identity").strip().lower()
-    announced = headers.get("content-length", "")
-    flaw = ""
-    if coding not in ("", "identity"):
-        flaw = f"a content coding that was not asked for ({clean_text(coding, 20)})"
-    elif announced.isdecimal() and len(announced) < 20 and int(announced) > limit:
-        flaw = f"{announced} bytes where {limit} are the limit"
-    try:
-        if not flaw:
-            async for part in stream:
-                content += part
-                if len(content) > limit:
-                    flaw = f"it is longer than {limit} bytes"
-                    break
+        yield Api(url, key, config, ours)
     finally:
         with trio.move_on_after(CLOSE_SECONDS, shield=True):
-            await stream.aclose()
-    return content, flaw
+            await ours.aclose()
 
 
-def _parsed(url: str) -> httpx.URL:
-    # Cursors may be of fifty kilobytes, and none comes twice: they are not to be kept.
-    return _url(url) if len(url) <= KEPT_URL_CHARS else httpx.URL(url)
+def _headers(key: str) -> dict[str, str]:
+    return {
+        "X-API-Key": key,
+        "User-Agent": USER_AGENT,
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+    }
 
 
-@lru_cache(maxsize=256)  # the reads of a room repeat their few URLs, and parsing one is slow
-def _url(text: str) -> httpx.URL:
-    return httpx.URL(text)
+def _what(method: str, path: str) -> str:
+    return clip(f"{method} {path}", WHAT_CHARS)

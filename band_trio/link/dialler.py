@@ -13,6 +13,7 @@ import trio
 from band_trio.errors import BandConfigError
 from band_trio.hygiene import clean_text
 from band_trio.leaves import leaf_errors
+from band_trio.link.tcp import TcpStream
 from band_trio.protocol.rest import WORDS_CHARS
 from band_trio.proxies import PORTS, Proxy
 
@@ -57,7 +58,7 @@ async def dial(url: str, proxy: Proxy | None, verify: bool | ssl.SSLContext) -> 
 
 async def _connect(host: str, port: int, what: str) -> trio.abc.Stream:
     try:
-        return await trio.open_tcp_stream(host, port)
+        return TcpStream(await trio.open_tcp_stream(host, port))
     except (OSError, UnicodeError) as exc:
         said = "; ".join(dict.fromkeys(map(_reason, leaf_errors(exc.__cause__ or exc))))
         raise DialError(f"{what}{host}:{port}: {said}") from None

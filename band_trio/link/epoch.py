@@ -4,7 +4,7 @@ Five tasks in one nursery, ended as one by whoever notices the end first:
 
 * the reader routes each frame at once, without waiting for anything;
 * the writer is the only one that sends; it is shielded, so that the frame it is writing and the
-  goodbye still get out, within `close_seconds`;
+  goodbye still get out, within `CLOSE_SECONDS`;
 * the heartbeat asks for a sign of life every `heartbeat_seconds`, whatever else flows;
 * the watchdog ends the connection after `dead_seconds` without a reply to that;
 * the keeper joins and leaves topics as the table says.
@@ -42,6 +42,8 @@ from band_trio.protocol.phoenix import (
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 OUTBOX_FRAMES: Final = 256
+CLOSE_SECONDS: Final = 1.0
+"""Longest goodbye: a peer that still listens answers at once."""
 QUIET_SECONDS: Final = 0.1
 """A peer that sent nothing for this long has nothing on the way to us either."""
 SETTLING_STEPS: Final = 5
@@ -79,7 +81,7 @@ class Epoch:
     async def serve(self) -> ConnectionEnd:
         """Run until the connection ends; return how.
 
-        Cancelling it sends one close frame and waits for the answer, `close_seconds` at most.
+        Cancelling it sends one close frame and waits for the answer, `CLOSE_SECONDS` at most.
 
         Raises:
             Whatever the listener raises, as itself.
@@ -115,7 +117,7 @@ class Epoch:
         self._topics.end()
         nursery.cancel_scope.cancel(reason="the connection is over")
         if self._end is None:
-            close_by = trio.current_time() + self._config.close_seconds
+            close_by = trio.current_time() + CLOSE_SECONDS
             self._writer.deadline = min(close_by, self._state.close_by())
         else:
             self._writer.cancel(reason="the socket is dead")
@@ -200,14 +202,14 @@ class Epoch:
             self._state.last_heartbeat_reply = self._last_reply
 
     def _push(self, frame: Frame) -> None:
-        if frame.topic != self._topics.first or frame.event != "supersede":
-            self._listener.pushed(frame.topic, frame.event, frame.payload)
-            return
         try:
+            if frame.topic != self._topics.first or frame.event != "supersede":
+                self._listener.pushed(frame.topic, frame.event, frame.payload)
+                return
             event = parse_event(frame.topic, frame.event, frame.payload)
         except RemoteProtocolError as exc:
             self._state.dropped += 1
-            _repeated.warning("dropped an event: %s", exc)
+            _repeated.warning("dropped an event on %s: %s", frame.topic, exc)
             return
         if isinstance(event, Supersede) and event.retryable:
             self._retryable = event  # the platform closes the connection next

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Never
 
 import trio
@@ -14,7 +12,19 @@ from band_trio.endpoints import Endpoints
 from band_trio.link.rest import RestClient
 from band_trio.link.state import LinkHealth, LinkListener, LinkState
 from band_trio.link.supervisor import Supervisor
+from band_trio.link.topics import TopicTable
+from band_trio.protocol.events import agent_control
 from band_trio.trace import Tracer
+
+
+def wanted_topics(agent_id: str, config: AgentConfig, state: LinkState) -> TopicTable:
+    """Return the topics of an agent, of which only its control topic is wanted yet."""
+    return TopicTable(
+        first=agent_control(agent_id),
+        parallel=config.join_parallel,
+        join_seconds=config.join_seconds,
+        next_ref=state.next_ref,
+    )
 
 
 class BandLink:
@@ -32,10 +42,12 @@ class BandLink:
         tracer: Tracer,
         listener: LinkListener,
         *,
-        close_by: Callable[[], float] = lambda: math.inf,
+        state: LinkState | None = None,
+        topics: TopicTable | None = None,
     ) -> None:
-        """Take the parts; a close is over at *close_by* (trio's time) at the latest."""
-        self._state = LinkState(close_by)
+        """Take the parts. *state* and *topics* (see `wanted_topics`) may be known to others."""
+        self._state = state or LinkState()
+        self._topics = topics or wanted_topics(credentials.agent_id, config, self._state)
         self._supervisor = Supervisor(
             credentials,
             endpoints,
@@ -44,8 +56,8 @@ class BandLink:
             tracer,
             listener,
             self._state,
+            self._topics,
         )
-        self._topics = self._supervisor.topics
 
     def __repr__(self) -> str:
         return f"BandLink(connected={self.is_connected}, epoch={self.epoch})"
@@ -72,7 +84,7 @@ class BandLink:
 
         `started()` is called once a connection is up and its control topic is joined. Until then
         failures are transient up to *patience_until* (trio time); afterwards there is no limit.
-        Cancelling sends one close frame, `close_seconds` at most.
+        Cancelling sends one close frame, a second at most.
 
         Raises:
             BandAuthError: the key was refused.
@@ -94,10 +106,6 @@ class BandLink:
     def epoch(self) -> int:
         """Number of the current socket, or of the last one; 0 before the first."""
         return self._state.epoch
-
-    def note_dropped(self) -> None:
-        """Count an event that a listener could not read."""
-        self._state.dropped += 1
 
     def health(self) -> LinkHealth:
         """Return a snapshot."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import attrs
 
-from band_trio.errors import BandApiError, RoomExecutionStoppedError
+from band_trio.errors import BandApiError, OutcomeUnknownError, RoomExecutionStoppedError
 from band_trio.link.api import Answer, Lane
 from band_trio.link.attachments import AttachmentCache
 from band_trio.link.routes import (
@@ -25,6 +25,7 @@ from band_trio.link.routes_contacts import ContactRoutes
 from band_trio.link.routes_files import FileRoutes
 from band_trio.link.routes_memories import MemoryRoutes
 from band_trio.link.routes_tasks import TaskRoutes
+from band_trio.link.sent import IsIt, SentPosts
 from band_trio.protocol.rest import (
     API,
     PAGE,
@@ -41,6 +42,8 @@ from band_trio.protocol.rest import (
     message_body,
 )
 
+Receipt = TypeVar("Receipt", MessageReceipt, EventReceipt)
+
 
 @attrs.frozen
 class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
@@ -54,6 +57,8 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
 
     attachments: AttachmentCache = attrs.field(factory=AttachmentCache, eq=False, repr=False)
     """What is known of the files in the agent's rooms."""
+    sent: SentPosts = attrs.field(factory=SentPosts, eq=False, repr=False)
+    """Where in the agent's rooms a post would be found."""
 
     @property
     def call_seconds(self) -> float:
@@ -134,10 +139,11 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
     async def list_messages(
         self, room_id: str, cursor: str | None = None, limit: int = PAGE
     ) -> Page[ChatMessage]:
-        """Return one page of what is not processed yet, oldest first. One try, as `get_next`."""
+        """Return one page of what is not processed yet, oldest first, and when that was
+        (`served_at`). One try, as `get_next`."""
         params = query(sort_order="asc", limit=limit, cursor=cursor)
         answer = await self._read_once(f"{room_path(room_id)}/messages", params)
-        return read_page(answer, ChatMessage)
+        return attrs.evolve(read_page(answer, ChatMessage), served_at=answer.date)
 
     async def get_context(
         self, room_id: str, cursor: str | None = None, limit: int = PAGE
@@ -146,27 +152,29 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         answer = await self.api.repeat(
             "GET", f"{room_path(room_id)}/context", params=query(limit=limit, cursor=cursor)
         )
-        return read_page(answer, ChatMessage)
+        page = read_page(answer, ChatMessage)
+        self.sent.note_page(room_id, cursor, page)
+        return page
 
-    async def claim(self, room_id: str, message_id: str, *, within: float) -> Answer:
+    # These three hand on what `Api.once` gives, to be awaited: each message takes this way twice.
+
+    def claim(self, room_id: str, message_id: str, *, within: float) -> Awaitable[Answer]:
         """Say that the agent begins with a message."""
-        return await self._mark(room_id, message_id, "processing", within)
+        path = f"{message_path(room_id, message_id)}/processing"  # raw: the status says all
+        return self.api.once("POST", path, lane=Lane.PRIORITY, within=within, raw=True)
 
-    async def mark_processed(self, room_id: str, message_id: str, *, within: float) -> Answer:
+    def mark_processed(self, room_id: str, message_id: str, *, within: float) -> Awaitable[Answer]:
         """Say that a message is done."""
-        return await self._mark(room_id, message_id, "processed", within)
+        path = f"{message_path(room_id, message_id)}/processed"
+        return self.api.once("POST", path, lane=Lane.PRIORITY, within=within)
 
-    async def mark_failed(
+    def mark_failed(
         self, room_id: str, message_id: str, error: str, *, within: float
-    ) -> Answer:
+    ) -> Awaitable[Answer]:
         """Say that an attempt failed, and why."""
-        return await self._mark(room_id, message_id, "failed", within, json={"error": error})
-
-    async def _mark(
-        self, room_id: str, message_id: str, state: str, within: float, **body: Any
-    ) -> Answer:
-        path = f"{message_path(room_id, message_id)}/{state}"
-        return await self.api.once("POST", path, lane=Lane.PRIORITY, within=within, **body)
+        path = f"{message_path(room_id, message_id)}/failed"
+        body = {"error": error}
+        return self.api.once("POST", path, lane=Lane.PRIORITY, within=within, json=body)
 
     async def report_activity(self, room_id: str, working: bool, *, within: float) -> Answer:
         """Say whether the agent is working."""
@@ -207,15 +215,18 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         content: str,
         mentions: Sequence[Mention],
         attachment_ids: Sequence[str] = (),
+        is_it: IsIt | None = None,
     ) -> MessageReceipt:
         """Post a message; a receipt without id when the answer cannot be read.
+
+        Where the answer is missing the message is looked for with *is_it*; if it is found, the
+        receipt has its id alone.
 
         Raises:
             RoomExecutionStoppedError: the agent is stopped in this room; nothing was posted.
         """
         body = message_body(content, mentions, attachment_ids)
-        answer = await self._post(room_id, "messages", body)
-        return read_written(answer, MessageReceipt) or MessageReceipt()
+        return await self._post(room_id, "messages", body, MessageReceipt, is_it)
 
     async def post_event(
         self,
@@ -223,20 +234,39 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
         content: str,
         message_type: str,
         metadata: dict[str, Any] | None = None,
+        is_it: IsIt | None = None,
     ) -> EventReceipt:
-        """Post an event, such as a thought; a receipt without id when the answer is unreadable.
+        """Post an event, such as a thought; as `post_message`.
 
         Raises:
             RoomExecutionStoppedError: the agent is stopped in this room; nothing was posted.
         """
         body = event_body(content, message_type, metadata)
-        answer = await self._post(room_id, "events", body)
-        return read_written(answer, EventReceipt) or EventReceipt()
+        return await self._post(room_id, "events", body, EventReceipt, is_it)
 
-    async def _post(self, room_id: str, kind: str, body: dict[str, Any]) -> Answer:
+    async def _post(
+        self,
+        room_id: str,
+        kind: str,
+        body: dict[str, Any],
+        shape: type[Receipt],
+        is_it: IsIt | None,
+    ) -> Receipt:
+        before = self.sent.last_post(room_id)
         try:
-            return await self.api.post("POST", f"{room_path(room_id)}/{kind}", json=body)
+            answer = await self.api.post("POST", f"{room_path(room_id)}/{kind}", json=body)
         except BandApiError as exc:
             if says_stopped(exc.status, exc):
                 raise RoomExecutionStoppedError(room_id) from exc
             raise
+        except OutcomeUnknownError as exc:
+            lost = exc
+        else:
+            receipt = read_written(answer, shape) or shape()
+            self.sent.note_post(room_id, receipt.id)
+            return receipt
+        row = await self.sent.find(self.get_context, room_id, is_it, before) if is_it else None
+        if row is None:
+            raise lost
+        self.sent.note_post(room_id, row.id)
+        return shape(row.id)

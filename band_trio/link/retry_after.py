@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from datetime import UTC
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
@@ -95,10 +95,17 @@ def _number(text: str) -> float | None:
 
 
 def _moment(text: str) -> float | None:
-    """Read an HTTP date as unix seconds; without a zone, or with `-0000`, it is in UTC."""
+    read = read_date(text)
+    return None if read is None else read.timestamp()
+
+
+def read_date(text: str | None) -> datetime | None:
+    """Read an HTTP date as UTC; without a zone, or with `-0000`, it is in UTC anyway."""
+    if not text:
+        return None
     try:
         read = parsedate_to_datetime(text)
         # What has no zone would be taken for the time of this machine.
-        return (read if read.tzinfo is not None else read.replace(tzinfo=UTC)).timestamp()
+        return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

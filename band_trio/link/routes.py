@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -22,6 +23,8 @@ _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
 UNREADABLE: Final = "unreadable_answer"
 """Our code for a success without the data that was asked for."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
+"""Ids that are written as they are; the platform's own are."""
 _STOPPED: Final = re.compile(r"execution\b.*\bstopped", re.IGNORECASE | re.DOTALL)
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
@@ -44,11 +47,13 @@ def says_stopped(status: int, error: ErrorBody | BandApiError) -> bool:
 # --------------------------------------------------------------------------- requests
 
 
+@lru_cache(maxsize=1024)
 def room_path(room_id: str) -> str:
     """Return the path of a room."""
     return f"{API}/chats/{segment(room_id)}"
 
 
+@lru_cache(maxsize=1024)  # a message is claimed and marked
 def message_path(room_id: str, message_id: str) -> str:
     """Return the path of a message."""
     return f"{room_path(room_id)}/messages/{segment(message_id)}"
@@ -62,6 +67,8 @@ def segment(name: str) -> str:
     Raises:
         InvalidToolArgumentsError: it cannot be an id.
     """
+    if type(name) is str and _PLAIN.fullmatch(name):
+        return name
     if not ID.accepts(name):
         raise InvalidToolArgumentsError(f"An id consists of {ID}. Nothing was requested.")
     return quote(name, safe="") if name not in (".", "..") else name.replace(".", "%2E")

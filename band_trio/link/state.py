@@ -29,7 +29,11 @@ class LinkListener(Protocol):
         """A topic is not joined, although it is wanted; it is tried again."""
 
     def pushed(self, topic: str, event: str, payload: dict[str, Any]) -> None:
-        """An event came in on a joined topic."""
+        """An event came in on a joined topic.
+
+        Raises:
+            RemoteProtocolError: it cannot be read; it is dropped and counted.
+        """
 
 
 @attrs.frozen

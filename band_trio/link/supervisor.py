@@ -29,13 +29,14 @@ from band_trio.link.state import LinkListener, LinkState
 from band_trio.link.topics import TopicChange, TopicTable
 from band_trio.link.verdict import CheckKey, Conflict, ConnectionEnd, GiveUp, Wait, judge
 from band_trio.logs import RepeatedLog
-from band_trio.protocol.events import agent_control
 from band_trio.protocol.rest import WORDS_CHARS
 from band_trio.trace import EpochBegan, EpochEnded, Joined, Tracer
 
 _log: Final = logging.getLogger(__name__)
 _repeated: Final = RepeatedLog(_log)
 
+STABLE_SECONDS: Final = 60.0
+"""A connection of this age forgets earlier failures."""
 _OURS: Final = frozenset({"vsn", "agent_id", "on_conflict", "api_key", "token"})
 
 
@@ -51,6 +52,7 @@ class Supervisor:
         tracer: Tracer,
         listener: LinkListener,
         state: LinkState,
+        topics: TopicTable,
     ) -> None:
         self._credentials = credentials
         self._url = endpoints.ws_url
@@ -63,14 +65,8 @@ class Supervisor:
         self._tracer = tracer
         self._listener = listener
         self._state = state
-        self.topics: Final = TopicTable(
-            first=agent_control(credentials.agent_id),
-            parallel=config.join_parallel,
-            join_seconds=config.join_seconds,
-            leave_seconds=config.leave_seconds,
-            next_ref=state.next_ref,
-            report=self._topic_changed,
-        )
+        self.topics: Final = topics
+        topics.report = self._topic_changed
         self._started = False
         self._on_started: Callable[[], None] = lambda: None
         self._last_end: ConnectionEnd | None = None
@@ -206,7 +202,7 @@ class Supervisor:
 
     async def _wait_after(self, end: ConnectionEnd, lifetime: float) -> float:
         """Return how long to wait before the next try, or raise what ends the run."""
-        if lifetime >= self._config.stable_seconds:
+        if lifetime >= STABLE_SECONDS:
             self._failures = 0
         verdict = judge(end, self._where, first=not self._started)
         if isinstance(verdict, GiveUp):

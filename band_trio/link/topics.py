@@ -23,6 +23,8 @@ import attrs
 from band_trio.backoff import half_jitter
 from band_trio.protocol.phoenix import Channel, Frame, Phase, Signal
 
+LEAVE_SECONDS: Final = 1.0
+"""Longest wait for the answer to a leave; the topic is then as good as left."""
 REJOIN_BASE_SECONDS: Final = 0.5
 REJOIN_CAP_SECONDS: Final = 30.0
 """A topic that stayed joined for this long begins its back-off anew."""
@@ -62,9 +64,9 @@ class TopicTable:
     """The topic that is always wanted, and joined before all others."""
     parallel: int
     join_seconds: float
-    leave_seconds: float
     next_ref: Callable[[], str]
-    report: Report
+    report: Report = lambda topic, change, reason: None
+    """Hears of every change; set by the link that joins them."""
     changed: Callable[[], None] = lambda: None
     """Called when `advance` has something new to do."""
     wanted: dict[str, None] = attrs.field(init=False)
@@ -181,7 +183,7 @@ class TopicTable:
                 del self._members[topic]
             return None
         self._not_joined(topic, member)
-        self._set_timer(topic, member, now + self.leave_seconds)
+        self._set_timer(topic, member, now + LEAVE_SECONDS)
         return member.channel.leave(self.next_ref())
 
     def _time_is_up(self, topic: str, member: _Member, now: float) -> None:

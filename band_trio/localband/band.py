@@ -260,7 +260,7 @@ async def _in_memory(hub: Hub, nursery: trio.Nursery) -> AsyncGenerator[dict[str
     sockets = MemorySockets(hub, nursery)
     app = make_app(hub.world, hub.faults)
     transports = {
-        "rest_transport": MemoryTransport(app, nursery),
+        "rest_transport": MemoryTransport(app, nursery, hub.world.clock),
         "open_stream": sockets.open_stream,
     }
     yield {

@@ -7,7 +7,10 @@ is cancelled or loses patience never stops what the platform has begun.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -34,6 +37,7 @@ class _Exchange:
     """One request on its way through the application."""
 
     body: bytes
+    now: Callable[[], datetime]
     start: Message | None = None
     chunks: list[bytes] = attrs.field(factory=list)
     cut: Message | None = None
@@ -45,8 +49,8 @@ class _Exchange:
     """A body that the client makes while it is sent, None at its end."""
 
     @classmethod
-    def of(cls, request: httpx.Request) -> _Exchange:
-        return cls(request.content if isinstance(request.stream, httpx.ByteStream) else b"")
+    def of(cls, request: httpx.Request, now: Callable[[], datetime]) -> _Exchange:
+        return cls(request.content if isinstance(request.stream, httpx.ByteStream) else b"", now)
 
     async def upload(self, request: httpx.Request) -> None:
         """Send the body as the application takes it; runs in the client's task."""
@@ -87,7 +91,8 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         await trio.lowlevel.checkpoint()
         if message["type"] == "http.response.start":
-            self.start = message
+            dated = format_datetime(self.now().astimezone(UTC), usegmt=True)  # in whole seconds
+            self.start = {**message, "headers": [*message["headers"], (b"date", dated.encode())]}
         elif message["type"] == CUT:
             self.cut = message
             self.finish()
@@ -103,6 +108,8 @@ class MemoryTransport(httpx.AsyncBaseTransport):
 
     app: ASGIApp
     nursery: trio.Nursery
+    now: Callable[[], datetime]
+    """The platform's clock; its answers are dated by it."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Serve a request.
@@ -112,7 +119,7 @@ class MemoryTransport(httpx.AsyncBaseTransport):
             httpx.RemoteProtocolError: the connection was cut; it may have taken effect.
             httpx.ConnectError: the platform is stopped, or a fault made it unreachable.
         """
-        exchange = _Exchange.of(request)
+        exchange = _Exchange.of(request, self.now)
         try:
             self.nursery.start_soon(self._run, _scope(request), exchange)
         except RuntimeError:

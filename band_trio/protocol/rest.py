@@ -130,7 +130,7 @@ class ChatMessage:
         """Return the delivery object for *agent_id*; an empty one where there is none."""
         entries = self.metadata.get("delivery_status")
         raw = entries.get(agent_id) if isinstance(entries, dict) else None
-        return structure(raw, Delivery) if isinstance(raw, dict) else Delivery()
+        return Delivery.read(raw) if isinstance(raw, dict) else Delivery()
 
 
 @attrs.frozen
@@ -150,6 +150,15 @@ class Delivery:
     """`delivered`, `processing`, `processed` or `failed`."""
     current_attempt: int | None = None
     attempts: list[Attempt] | None = None
+
+    @classmethod
+    def read(cls, raw: dict[str, Any]) -> Delivery:
+        """Read the object of a row; by hand where no attempt is listed, as on most rows."""
+        status, current, attempts = map(raw.get, ("status", "current_attempt", "attempts"))
+        plain = type(status) is str and (current is None or type(current) is int)
+        if plain and attempts in (None, []):
+            return cls(status, current, attempts)
+        return structure(raw, cls)
 
     @property
     def spent(self) -> int | None:
@@ -267,6 +276,9 @@ class Page(Generic[T]):
     """Items that could not be read: what is not on the page may be one of them."""
     cut: bool = False
     """Whether there is more, behind a cursor that is missing or cannot be read."""
+    served_at: datetime | None = attrs.field(default=None, kw_only=True)
+    """When the platform made the page, by its own clock, in whole seconds; None where it did not
+    say, or was not asked."""
 
     @classmethod
     def read(cls, body: Any, kind: type[T]) -> Page[T]:

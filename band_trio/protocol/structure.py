@@ -9,6 +9,7 @@ are cut, so that no object takes long.
 from __future__ import annotations
 
 import logging
+import re
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
@@ -100,14 +101,23 @@ def _is_opaque(kind: Any) -> bool:
     return get_origin(kind) is Annotated
 
 
-def _opaque(value: Any, kind: Any) -> str:
+_PLAIN: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+
+
+def _opaque(kind: Any) -> Any:
     rule: Opaque = get_args(kind)[1]
-    text: str = _exact(value, str)
-    if rule.accepts(text):
-        return text
-    if rule.stand_in is None:
-        raise TypeError(f"{rule} expected")
-    return rule.stand_in
+
+    def hook(value: Any, _: type) -> str:
+        text: str = _exact(value, str)
+        if _PLAIN.fullmatch(text):  # nearly all of them: UUIDs
+            return text
+        if rule.accepts(text):
+            return text
+        if rule.stand_in is None:
+            raise TypeError(f"{rule} expected")
+        return rule.stand_in
+
+    return hook
 
 
 def _build() -> cattrs.Converter:
@@ -118,7 +128,7 @@ def _build() -> cattrs.Converter:
     converter.register_structure_hook(datetime, _timestamp)
     converter.register_structure_hook_func(lambda t: t == dict[str, Any], _mapping)
     converter.register_structure_hook_func(_is_choice, _choice)
-    converter.register_structure_hook_func(_is_opaque, _opaque)
+    converter.register_structure_hook_factory(_is_opaque, _opaque)
     converter.register_unstructure_hook(datetime, timestamp_text)
 
     def exact_list(kind: Any) -> Any:

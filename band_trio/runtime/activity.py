@@ -7,19 +7,19 @@ own sender, so neither a turn nor a mark is ever behind it (platform docs, Activ
 from __future__ import annotations
 
 import logging
-from collections import deque
+import math
 from collections.abc import Callable
 from typing import Final
 
 import attrs
 import trio
 
-from band_trio.bell import Bell
 from band_trio.config import SessionConfig
 from band_trio.errors import BandError
 from band_trio.link.rest import RestClient
 from band_trio.logs import RepeatedLog
-from band_trio.runtime.control import RoomControl
+from band_trio.runtime.deadlines import Deadline, Deadlines
+from band_trio.runtime.journal import Journal
 from band_trio.trace import ActivityReported, Tracer
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
@@ -33,64 +33,89 @@ class WorkingIndicator:
     _rest: RestClient
     _session: SessionConfig
     _tracer: Tracer
-    _control: RoomControl
+    _journal: Journal
     _on_stopped: Callable[[], None]
     """Told when the platform answers `false` to `true`: the agent is stopped in this room."""
-    _waiting: deque[bool] = attrs.field(factory=deque, init=False)
+    _deadlines: Deadlines
+    _nursery: trio.Nursery
+    """The room's, which outlives the turn: reports are sent there."""
+    _waiting: tuple[bool, ...] = attrs.field(default=(), init=False)
     """Reports to send. At most `false, true`: a refresh that finds one waiting is left out, and
     a `true` that was not sent before its turn ended is taken back."""
     _latest: bool = attrs.field(default=False, init=False)
     """The last report that was sent or is being sent."""
     _sending: bool = attrs.field(default=False, init=False)
+    _sent: trio.Event | None = attrs.field(default=None, init=False)
+    """Set when nothing is left to send; there while somebody waits for it."""
     _failing: bool = attrs.field(default=False, init=False)
-    _sent: Bell = attrs.field(factory=Bell, init=False)
-    """Rung when nothing is left to send."""
+    _next: Deadline | None = attrs.field(default=None, init=False)
+    """The next report of the turn."""
+    _until: float | None = attrs.field(default=None, init=False)
+    """How long the turn is shown, in trio's time; None while it is not."""
 
-    async def show(self, nursery: trio.Nursery) -> None:
-        """Show a turn as working until cancelled; reports are sent in *nursery*, the room's."""
-        await trio.sleep(self._session.activity_delay_seconds)
-        limit = self._session.max_working_state_seconds
-        shown = False
-        try:
-            with trio.move_on_after(float("inf") if limit is None else limit):
-                while True:
-                    self._report(working=True, nursery=nursery)
-                    shown = True
-                    await trio.sleep(self._session.working_keep_alive_seconds)
-        finally:
-            if shown:
-                self._report(working=False, nursery=nursery)
+    def begin(self) -> None:
+        """Show the turn that begins now as working, once the delay is over and until `end`."""
+        shown_at = trio.current_time() + self._session.activity_delay_seconds
+        self._next = self._deadlines.at(shown_at, self._show)
+
+    def end(self) -> None:
+        """Take back that a turn is working, where it was said; without `begin` nothing happens."""
+        if self._next is not None:
+            self._next.look = None
+            self._hide()
+            self._next = None
 
     async def flush(self) -> None:
         """Wait until the last report is out; the caller bounds it."""
         while self._sending:
+            self._sent = self._sent or trio.Event()
             await self._sent.wait()
 
-    def _report(self, *, working: bool, nursery: trio.Nursery) -> None:
+    def _show(self) -> float | None:
+        """Say that the turn is working; return when to say so again."""
+        now = trio.current_time()
+        if self._until is None:
+            limit = self._session.max_working_state_seconds
+            self._until = math.inf if limit is None else now + limit
+        if now >= self._until:
+            self._hide()
+            return None
+        self._report(working=True)
+        return min(now + self._session.working_keep_alive_seconds, self._until)
+
+    def _hide(self) -> None:
+        if self._until is not None:
+            self._until = None
+            self._report(working=False)
+
+    def _report(self, *, working: bool) -> None:
         last = self._waiting[-1] if self._waiting else self._latest
         if self._waiting and last:
             if working:
                 return
-            self._waiting.pop()
+            self._waiting = self._waiting[:-1]
             last = self._waiting[-1] if self._waiting else self._latest
         if working or last:
-            self._waiting.append(working)
+            self._waiting += (working,)
         if self._waiting and not self._sending:
             self._sending = True
-            nursery.start_soon(self._send, name=f"working indicator of {self._room_id}")
+            self._nursery.start_soon(self._send, name=f"working indicator of {self._room_id}")
 
     async def _send(self) -> None:
         try:
             while self._waiting:
-                self._latest = self._waiting.popleft()
+                self._latest, *rest = self._waiting
+                self._waiting = tuple(rest)
                 await self._send_one(self._latest)
         finally:
             self._sending = False
-            self._sent.ring()
+            if self._sent is not None:
+                self._sent.set()
+                self._sent = None
 
     async def _send_one(self, working: bool) -> None:
         within = self._session.working_request_timeout_seconds
-        plays = self._control.plays
+        plays = self._journal.controls.plays
         try:
             answer = await self._rest.report_activity(self._room_id, working, within=within)
         except BandError as exc:
@@ -99,7 +124,7 @@ class WorkingIndicator:
             if answer.ok:
                 self._failing = False
                 shown = answer.data.get("working") if isinstance(answer.data, dict) else None
-                if working and shown is False and plays == self._control.plays:
+                if working and shown is False and plays == self._journal.controls.plays:
                     self._on_stopped()
             else:
                 self._log_failure(str(answer.status))

@@ -12,7 +12,6 @@ from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.lifecycle import ADAPTER, Lifecycle
 from band_trio.types import (
     AdapterFeatures,
-    AgentInput,
     AgentToolsProtocol,
     Capability,
     FrameworkAdapter,
@@ -43,11 +42,8 @@ class AdapterPort:
 
     adapter: FrameworkAdapter
     features: AdapterFeatures = attrs.field(factory=AdapterFeatures, init=False)
-
-    @property
-    def judges(self) -> bool:
-        """Whether its turns are judged; bare adapters succeed by returning."""
-        return bool(getattr(self.adapter, "judges_turns", False))
+    judges: bool = attrs.field(default=False, init=False)
+    """Whether its turns are judged; bare adapters succeed by returning."""
 
     def prepare(self, platform: PlatformConnection, flags: Mapping[str, Any] | None) -> None:
         """Tell the adapter where it is connected and which of its features remain."""
@@ -55,6 +51,7 @@ class AdapterPort:
         self.features = negotiate(asked or AdapterFeatures(), flags)
         if hasattr(self.adapter, "platform"):
             self.adapter.platform = platform
+        self.judges = bool(getattr(self.adapter, "judges_turns", False))
         apply = getattr(self.adapter, "apply_effective_features", None)
         if apply is not None:
             apply(self.features)
@@ -69,10 +66,6 @@ class AdapterPort:
         else:
             async with hooks.watched("the adapter's serve", of_end=True):
                 await serve(task_status=task_status)
-
-    async def handle(self, inp: AgentInput) -> None:
-        """Run one turn."""
-        await self.adapter.on_event(inp)
 
     @property
     def on_interrupt(self) -> Callable[[str, str], Awaitable[None]] | None:

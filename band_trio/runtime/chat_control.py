@@ -2,14 +2,13 @@
 
 For approvals and the like, said in the room itself. Only for adapters that bring their own
 `try_handle_control`; each message is offered once. What is consumed is claimed and marked through
-the outbox, without a turn; what is not waits for its place, untouched on the platform.
+the settler, without a turn; what is not waits for its place, untouched on the platform.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -18,11 +17,13 @@ import trio
 from band_trio.errors import BandError
 from band_trio.link.pages import PageWalk
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.backlog import Backlog
 from band_trio.runtime.briefing import Briefing
+from band_trio.runtime.entries import Entry
+from band_trio.runtime.journal import Journal
 from band_trio.runtime.lifecycle import MARKS
-from band_trio.runtime.record import Fate, Record
 from band_trio.runtime.services import RoomServices
+from band_trio.runtime.settler import Settler
+from band_trio.runtime.verdict import DONE
 from band_trio.shares import work_of
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.conversation import to_platform_message
@@ -39,12 +40,10 @@ REMEMBERED: Final = 128
 class ChatControls:
     """Offers the messages of one room to the adapter's `try_handle_control`."""
 
-    _room_id: str
     _services: RoomServices
+    _journal: Journal
     _briefing: Briefing
-    _backlog: Backlog
-    _is_open: Callable[[], bool]
-    """Whether the room works now: not ending, not stopped."""
+    _settler: Settler
     _offered: dict[str, None] = attrs.field(factory=dict, init=False)
     _early: deque[ChatMessage] = attrs.field(factory=deque, init=False)
     """Pushed while a turn runs or a message is held; full: offered in its place instead."""
@@ -52,35 +51,37 @@ class ChatControls:
     _offering: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     @property
-    def enabled(self) -> bool:
-        """Whether the adapter wants to be offered messages at all."""
-        return self._services.adapter.chat_control is not None
+    def _room_id(self) -> str:
+        return self._journal.room_id
 
     def offer_early(self, message: ChatMessage, nursery: trio.Nursery) -> None:
         """Offer a message that arrives while the room is busy, in a task beside the turn."""
         full = len(self._early) >= self._services.session.room_hints
-        if full or not self._backlog.is_actionable(message):
+        if full or not self._journal.is_actionable(message):
             return
         self._early.append(message)
         if not self._busy:
             self._busy = True
             nursery.start_soon(self._offer_all, name=f"chat controls of {self._room_id}")
 
-    async def consumed(self, message: ChatMessage) -> bool:
+    async def consumed(self, entry: Entry) -> bool:
         """Offer a message before its claim; True if the adapter has consumed it."""
         async with self._offering:  # an early offer of the same message may be under way
-            if self._services.outbox.done.has(self._room_id, message.id):
-                return False  # it was consumed before: its turn only marks it
-            if message.id in self._offered:
-                return self._backlog.is_known(message.id)
-            return await self._offer(message)
+            if entry.id in self._offered or entry.message is None:
+                return self._is_known(entry.id)
+            return await self._offer(entry.message)
+
+    def _is_known(self, message_id: str) -> bool:
+        return self._journal.is_known(message_id, trio.current_time())
 
     async def _offer_all(self) -> None:
         try:
             while self._early:
                 message = self._early.popleft()
                 if await self._is_work(message):
-                    await self.consumed(message)
+                    async with self._offering:
+                        if message.id not in self._offered:
+                            await self._offer(message)
         finally:
             self._busy = False
 
@@ -90,12 +91,12 @@ class ChatControls:
         The platform is asked where ids and time stamps do not tell. While it cannot be asked the
         message waits for its place.
         """
-        if self._backlog.is_known(message.id):
+        if self._is_known(message.id):
             return False
-        if self._backlog.follows(message):
+        if self._journal.follows(message):
             return True
         try:
-            return await self._is_listed(message.id) and self._is_open()
+            return await self._is_listed(message.id) and not self._journal.controls.stopped
         except BandError as exc:
             _log.info("message %s is not offered before its turn: %s", message.id, exc)
             return False
@@ -105,14 +106,14 @@ class ChatControls:
         while not walk.ended:
             await walk.pace()
             page = await self._services.rest.list_messages(self._room_id, walk.cursor)
-            if any(m.id == message_id and self._backlog.is_actionable(m) for m in page.items):
+            if any(m.id == message_id and self._journal.is_actionable(m) for m in page.items):
                 return True
             walk.follow(page)
         return False
 
     async def _offer(self, message: ChatMessage) -> bool:
         services = self._services
-        hook = services.adapter.chat_control
+        hook = services.app.adapter.chat_control
         if hook is None or services.lifecycle.closing:
             return False
         self._remember(message.id)
@@ -127,16 +128,16 @@ class ChatControls:
 
         bound = services.lifecycle.shield(services.session.hook_seconds, MARKS)
         with work_of(self._room_id):
-            await services.hooks.guard(
+            await services.app.hooks.guard(
                 f"try_handle_control in room {self._room_id}", ask, (), bound=bound
             )
         ledger.close()
         if not any(answers):
             return False
-        self._backlog.consumed(message)  # before anything is awaited: its hint is void from here on
+        # Before anything is awaited: its hint is void from here on.
+        entry = self._journal.decided_before(message, DONE, trio.current_time())
         services.tracer(Consumed(self._room_id, message.id))
-        record = Record(self._room_id, message.id, Fate.PROCESSED, claim_first=True)
-        await services.outbox.settle(services.outbox.put(record))
+        await self._settler.settle(self._journal, entry)
         return True
 
     def _remember(self, message_id: str) -> None:

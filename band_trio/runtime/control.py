@@ -10,8 +10,6 @@ from band_trio.protocol.events import Mode
 
 REMEMBERED_IDS: Final = 32
 """Correlation ids per room; an older copy would act again, and the platform's answers correct it."""
-REMEMBERED_ROOMS: Final = 1024
-"""Rooms without a child whose controls are kept; the least recent is forgotten."""
 
 
 @attrs.define(eq=False)
@@ -46,35 +44,3 @@ class RoomControl:
     def copy(self) -> RoomControl:
         """Return the control of a room to which the same signals apply."""
         return RoomControl(self.stopped, self.revision, self.plays, dict(self._seen))
-
-
-@attrs.define(eq=False)
-class UnservedControls:
-    """What rooms without a child know of control signals, copies included."""
-
-    _everywhere: RoomControl = attrs.field(factory=RoomControl, init=False)
-    """Agent-wide controls from before the first listing; where a room's control begins."""
-    _rooms: dict[str, RoomControl] = attrs.field(factory=dict, init=False)
-
-    def note(self, room_id: str, mode: Mode, correlation_id: str) -> None:
-        """Apply a control to a room that may be served later."""
-        control = self.take(room_id)
-        if control.first_time(correlation_id):
-            control.apply(mode)
-        self._rooms[room_id] = control  # at the end: the most recent one
-        if len(self._rooms) > REMEMBERED_ROOMS:
-            del self._rooms[next(iter(self._rooms))]
-
-    def note_everywhere(self, mode: Mode, correlation_id: str) -> None:
-        """Apply a control to every room of the first listing."""
-        for control in (self._everywhere, *self._rooms.values()):
-            if control.first_time(correlation_id):
-                control.apply(mode)
-
-    def listed(self) -> None:
-        """Forget what was for the rooms of the first listing: they are all served."""
-        self._everywhere = RoomControl()
-
-    def take(self, room_id: str) -> RoomControl:
-        """Return what a room that is about to be served begins with, and let go of it."""
-        return self._rooms.pop(room_id, None) or self._everywhere.copy()

@@ -7,17 +7,13 @@ concerns; what arrives for a room without a child is dropped, because its child 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
 
 from band_trio.logs import RepeatedLog
 from band_trio.protocol import events
-from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.intake import Dirty
-from band_trio.runtime.outbox import Outbox
 from band_trio.runtime.presence import RoomPresence
 
 _log: Final = logging.getLogger(__name__)
@@ -29,15 +25,11 @@ class Dispatcher:
     """Implements the link's listener."""
 
     _presence: RoomPresence
-    _outbox: Outbox
-    _note_dropped: Callable[[], None]
-    """Counts a frame that was of no use."""
 
     def connected(self, epoch: int) -> None:
         """A new socket serves: everything may have changed meanwhile."""
         if epoch > 1:
             self._presence.new_epoch()
-            self._outbox.nudge()
 
     def disconnected(self, epoch: int, reason: str) -> None:
         """The socket is gone; rooms work on over REST."""
@@ -49,25 +41,20 @@ class Dispatcher:
             self._presence.relist()
         elif (room := self._presence.room(subject)) is not None:
             if kind == "chat_room":
-                room.mark_dirty(Dirty.SPECULATIVE)
+                room.joined()
             elif kind == "room_participants":
                 room.briefing.roster.stale = True
 
     def lost(self, topic: str, reason: str) -> None:
-        """A topic crashed, closed or could not be joined; the link heals it."""
-        kind, subject = events.split_topic(topic)
-        room = self._presence.room(subject)
-        if room is not None and kind == "chat_room":
-            room.mark_dirty(Dirty.SPECULATIVE)
+        """A topic crashed, closed or could not be joined; the link heals it, and tells."""
 
     def pushed(self, topic: str, event: str, payload: dict[str, Any]) -> None:
-        """An event on a joined topic; one that is invalid is dropped and counted."""
-        try:
-            parsed = events.parse_event(topic, event, payload)
-        except RemoteProtocolError as exc:
-            self._note_dropped()
-            _repeated.warning("dropped an event on %s: %s", topic, exc)
-            return
+        """An event on a joined topic.
+
+        Raises:
+            RemoteProtocolError: it cannot be read.
+        """
+        parsed = events.parse_event(topic, event, payload)
         subject = events.split_topic(topic)[1]
         match parsed:
             case ChatMessage():

@@ -1,14 +1,18 @@
-"""Reading a room's list and running what is runnable, in the platform's order.
+"""Reading a room's list and finding what is to be done, in the platform's order.
 
-A pass begins at `next`, goes on page by page past what is not runnable, and ends when a walk to
-the last page finds nothing to run (platform docs, Listing and next). So does a walk that ends before
-the last page: `next` still serves the oldest message, and the next poll looks again.
+A pass goes over the list page by page, past what is not runnable, and ends at the last page where
+nothing is left (platform docs, Listing and next). A poll, which nothing has asked for, ends where
+`next` says that there is nothing. So does a walk that ends before it: the next
+poll looks again. The room does what is found before it asks for more.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
@@ -16,15 +20,15 @@ import attrs
 import trio
 
 from band_trio.backoff import half_jitter
-from band_trio.errors import BandApiError, BandError
+from band_trio.errors import BandApiError, BandError, RoomExecutionStoppedError
 from band_trio.link.pages import PageWalk
 from band_trio.link.routes import says_stopped
 from band_trio.logs import RepeatedLog
-from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.backlog import Backlog
-from band_trio.runtime.control import RoomControl
-from band_trio.runtime.intake import Dirty, Intake
+from band_trio.protocol.rest import ChatMessage, Page
+from band_trio.runtime.journal import Journal
+from band_trio.runtime.reads import Dirty
 from band_trio.runtime.services import RoomServices
+from band_trio.runtime.todo import Run, Settle
 from band_trio.trace import Read
 
 _log: Final = logging.getLogger(__name__)
@@ -39,193 +43,226 @@ FAILS_AFTER: Final = 3
 """Tries in a row after which a read that fails is told as a warning."""
 
 
-class _PassAbandoned(Exception):
-    """The pass cannot go on: its answers are out of date. It starts again."""
+class PassAbandoned(Exception):
+    """The pass cannot go on: something was told that its answers do not know of."""
+
+
+@attrs.define(eq=False)
+class Pass:
+    """One way over the list."""
+
+    cause: Dirty
+    walk: PageWalk
+    rows: deque[ChatMessage] = attrs.field(factory=deque)
+    """Those of the page that was read and have not been looked at."""
+    answered: bool = False
+    """Whether it has its first page."""
+    epoch: int = 0
+    served_at: datetime | None = None
+    """The platform's clock when the first page was read."""
+    found: bool = False
+    """Whether it has found anything to do."""
+    shifted: bool = False
+    """Whether it has since the page was read: settling shifts the list, so that the cursor of that
+    page may skip rows."""
+
+    def is_poll(self) -> bool:
+        """Whether nothing has asked for it, a hint that came meanwhile included."""
+        return self.cause is Dirty.POLL
+
+    @property
+    def over(self) -> bool:
+        """Whether it has come to the end of the list. A list of one page is read once: what has
+        come since is pushed, or asks for a read of its own."""
+        return self.walk.ended and (not self.shifted or self.walk.number == 1)
 
 
 @attrs.define(eq=False)
 class Drain:
     """The passes over one room's list."""
 
-    _room_id: str
     _services: RoomServices
-    _intake: Intake
-    _backlog: Backlog
-    _control: RoomControl
-    _run: Callable[[ChatMessage], Awaitable[None]]
-    """Runs one message to its record."""
-    _free: Callable[..., bool]
-    """Whether the room may run a message now, or this one: not ending, not stopped, nothing held,
-    none (but this one) that a stop interrupted."""
-    _on_stopped: Callable[[], None]
-    """Told when an answer says that the agent is stopped in the room."""
-    _drained_in: int = attrs.field(default=-1, init=False)
-    _speculative: bool = attrs.field(default=True, init=False)
-    """Whether nothing has said yet that this pass will find work: each try takes a token."""
+    _journal: Journal
+    failing_since: float | None = attrs.field(default=None, init=False)
+    """When the first of the tries failed that have failed in a row, in trio's time."""
     _failures: int = attrs.field(default=0, init=False)
-    """Tries that failed in a row."""
+    """How many they are."""
     _refused: int = attrs.field(default=0, init=False)
     """Tries in a row that were answered with 403 or 404."""
-    failing_since: float | None = attrs.field(default=None, init=False)
-    """When the first of them failed, in trio's time."""
-    _asking: trio.CancelScope | None = attrs.field(default=None, init=False)
-    found_work: bool = attrs.field(default=False, init=False)
-    """Whether the last pass ran anything."""
-
-    @property
-    def drained(self) -> bool:
-        """Whether the list was read to its end in this epoch and nothing asks for a new read."""
-        return (
-            self._drained_in == self._services.current_epoch() and self._intake.dirty is Dirty.CLEAN
-        )
+    _aborted: bool = attrs.field(default=False, init=False)
+    _waits: trio.CancelScope | None = attrs.field(default=None, init=False)
+    """Around whatever it waits for."""
+    queues: Pass | None = attrs.field(default=None, init=False)
+    """The pass that waits for its place among the speculative reads."""
 
     def abort(self) -> None:
-        """Give up a read that is under way: its answer would be thrown away."""
-        if self._asking is not None:
-            self._asking.cancel(reason="a control, leave or stop made the answer useless")
+        """Give up the pass: a control, leave, stop or new connection makes its answers useless."""
+        self._aborted = True
+        if self._waits is not None:
+            self._waits.cancel(reason="a control, leave, stop or new connection")
 
-    async def run_pass(self) -> None:
-        """Read and run until nothing runnable is left, or the room has to look elsewhere."""
-        self._speculative = self._intake.clear() is not Dirty.CAUSED
-        epoch = self._services.current_epoch()
-        self.found_work = False
-        try:
-            await self._wait_for_token()
-            empty = await self._from_head()
-            # While the agent is stopped `next` looks empty, and the signal may come later. Where
-            # something told of work, the list is asked as well: else what comes next overtakes it.
-            if not empty or not self._speculative:
-                await self._walk()
-        except _PassAbandoned:
-            self._intake.mark(Dirty.SPECULATIVE if self._speculative else Dirty.CAUSED)
-        else:
-            self._drained_in = epoch
-            self._intake.caught_up = True
+    def hurry(self) -> None:
+        """A hint is there: do not wait for a place any longer."""
+        if self.queues is not None and self._waits is not None:
+            self.queues.cause = Dirty.CAUSED
+            self._waits.cancel(reason="a hint says that there is work")
+
+    def begin(self, cause: Dirty) -> Pass:
+        """Begin a pass; nothing is read yet, and the room stays as dirty as it is."""
+        self._aborted = False
+        return Pass(cause, PageWalk(f"the list of room {self._journal.room_id}"))
+
+    async def find(self, current: Pass) -> Run | Settle | None:
+        """Return what is to be done next; None at the end of the list.
+
+        Raises:
+            PassAbandoned: something was told meanwhile.
+            RoomExecutionStoppedError: an answer says that the agent is stopped here.
+        """
+        while True:
+            if self._aborted:
+                raise PassAbandoned
+            while current.rows:
+                todo = self._journal.listed(current.rows.popleft(), trio.current_time())
+                if todo is not None:
+                    current.found = current.shifted = True
+                    return todo
+            if current.over or await self._read_on(current):
+                self._journal.read_ended(
+                    current.epoch, trio.current_time(), current.served_at, found=current.found
+                )
+                return None
+
+    async def _read_on(self, current: Pass) -> bool:
+        """Read the next page; the first one again where the list has shifted since the last.
+
+        A poll asks for `next` first; tell whether that says that there is nothing.
+        """
+        if current.is_poll() and not current.answered:
+            head = partial(self._services.rest.get_next, self._journal.room_id)
+            page = await self._read(current, "next", head)
+            current.rows.extend(page.items)
+            return current.is_poll() and not page.items and not page.dropped
+        if current.shifted:
+            current.walk, current.shifted = PageWalk(current.walk.what), False
+        walk = current.walk
+        await walk.pace()
+        ask = partial(self._services.rest.list_messages, self._journal.room_id, walk.cursor)
+        page = await self._read(current, "messages", ask)
+        current.rows.extend(page.items)
+        walk.follow(page)
+        return False
 
     async def probe(self) -> bool:
         """Ask a stopped room's `next`; a message says that it was resumed meanwhile."""
-        revision = self._control.revision
+        self._aborted = False
+        ask = partial(self._services.rest.get_next, self._journal.room_id)
         try:
-            head = await self._once("next", partial(self._services.rest.get_next, self._room_id))
-        except (BandError, _PassAbandoned):
+            with trio.CancelScope() as self._waits:
+                await trio.sleep_until(self._services.pace.polls.reserve())
+            head = await self._once("next", ask)
+        except PassAbandoned:
             return False
-        return bool(head.items) and revision == self._control.revision
-
-    # ------------------------------------------------------------------ one pass
-
-    async def _from_head(self) -> bool:
-        """Run the stopped message or the oldest one; tell whether the list is empty."""
-        stopped = self._backlog.resume
-        if stopped is not None:
-            await self._run_one(stopped)
+        except BandError as exc:
+            with suppress(RoomExecutionStoppedError):  # that much is known
+                self._note_failure(exc)
             return False
-        head = await self._read("next", partial(self._services.rest.get_next, self._room_id))
-        for message in head.items:
-            if self._backlog.is_runnable(message):
-                await self._run_one(message)
-        return not head.items and not head.dropped
-
-    async def _walk(self) -> None:
-        walk = PageWalk(f"the list of room {self._room_id}")
-        while not walk.ended:
-            await walk.pace()
-            read_page = partial(self._services.rest.list_messages, self._room_id, walk.cursor)
-            page = await self._read("messages", read_page)
-            ran = False
-            for message in page.items:
-                if self._backlog.is_runnable(message):
-                    await self._run_one(message)
-                    ran = True
-            if ran:  # settling shifts the list: a cursor from before may skip rows
-                walk = PageWalk(walk.what)
-            else:
-                walk.follow(page)
-
-    async def _run_one(self, message: ChatMessage) -> None:
-        if not self._free(message):
-            raise _PassAbandoned
-        self.found_work, self._speculative = True, False
-        await self._run(message)
-        if not self._free():
-            raise _PassAbandoned
+        return bool(head.items)
 
     # ------------------------------------------------------------------ reads
 
-    async def _read(self, kind: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Read until there is an answer; one from before a control ends the pass."""
+    async def _read(
+        self, current: Pass, kind: str, ask: Callable[[], Awaitable[Page[ChatMessage]]]
+    ) -> Page[ChatMessage]:
+        """Read until there is an answer, or something is told."""
+        first_reads = self._services.pace.first
         while True:
-            revision = self._control.revision
+            placed = await self._place(current)
             try:
-                answer = await self._once(kind, ask)
+                page = await self._once(kind, partial(self._ask, current, ask))
             except BandError as exc:
-                told = exc.retry_after if isinstance(exc, BandApiError) else None
+                told = self._note_failure(exc)
+                if placed and _is_overload(exc):
+                    first_reads.failed(told)
             else:
-                if revision != self._control.revision or not self._free():
-                    raise _PassAbandoned
-                return answer
-            await self._back_off(told or 0.0)
-            await self._wait_for_token()
+                if placed:
+                    first_reads.answered()
+                return page
+            finally:
+                if placed:
+                    first_reads.release()
+            wait = max(half_jitter(self._failures - 1, READ_BASE, READ_CAP), told)
+            with trio.CancelScope() as self._waits:
+                await trio.sleep(wait)
+
+    async def _place(self, current: Pass) -> bool:
+        """Wait until a speculative read may be made; tell whether a place has to be given back."""
+        if current.answered or current.cause is Dirty.CAUSED:
+            return False
+        placed = False
+        self.queues = current
+        with trio.CancelScope() as self._waits:
+            if current.cause is Dirty.FIRST:
+                await self._services.pace.first.acquire()
+                placed = True
+            else:
+                await trio.sleep_until(self._services.pace.polls.reserve())
+        self.queues = None
+        return placed
+
+    async def _ask(
+        self, current: Pass, ask: Callable[[], Awaitable[Page[ChatMessage]]]
+    ) -> Page[ChatMessage]:
+        """Ask for a page; with the first one the pass begins: what was told before is in it."""
+        if not current.answered:
+            current.epoch = self._journal.reads.epoch
+            self._journal.read_began(trio.current_time())
+        page = await ask()
+        if not current.answered:
+            current.answered, current.served_at = True, page.served_at
+        return page
 
     async def _once(self, kind: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Read once, and keep count of failures."""
-        try:
-            answer = await self._ask(ask)
-        except BandError as exc:
-            if isinstance(exc, BandApiError) and says_stopped(exc.status, exc):
-                self._on_stopped()
-            else:
-                self._note_failure(exc)
-            raise
+        """Ask once, unless something is told meanwhile: the answer would be thrown away."""
+        answer = None
+        if not self._aborted:
+            with trio.CancelScope() as self._waits:
+                answer = await ask()
+            self._waits = None
+        if self._aborted or answer is None:
+            raise PassAbandoned
         self._failures, self._refused, self.failing_since = 0, 0, None
-        self._services.tracer(Read(self._room_id, kind))
+        self._services.tracer(Read(self._journal.room_id, kind))
         return answer
 
-    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask the platform, unless the room has to look elsewhere meanwhile."""
-        with trio.CancelScope() as self._asking:
-            try:
-                return await ask()
-            finally:
-                self._asking = None
-        raise _PassAbandoned
+    def _note_failure(self, error: BandError) -> float:
+        """Take note of a try that failed; return the told wait.
 
-    def _note_failure(self, error: BandError) -> None:
+        Raises:
+            RoomExecutionStoppedError: it says that the agent is stopped here.
+        """
+        room_id = self._journal.room_id
+        status = error.status if isinstance(error, BandApiError) else None
+        if isinstance(error, BandApiError) and says_stopped(error.status, error):
+            raise RoomExecutionStoppedError(room_id) from error
         self._failures += 1
         if self.failing_since is None:
             self.failing_since = trio.current_time()
-        status = error.status if isinstance(error, BandApiError) else None
         self._refused = self._refused + 1 if status in (403, 404) else 0
-        if status == 401:
-            self._services.check_key()
-        elif self._refused.bit_count() == 1:  # 1, 2, 4 … in a row: what it asks for costs a listing
-            self._services.doubt(self._room_id, status == 404)
+        if self._refused.bit_count() == 1:  # 1, 2, 4 … in a row: what it asks for costs a listing
+            self._services.lister.doubt(room_id, unknown=status == 404)
         if self._failures < FAILS_AFTER:
-            _log.debug("room %s: its list could not be read: %s", self._room_id, error)
+            _log.debug("room %s: its list could not be read: %s", room_id, error)
         else:
             _repeated.warning(
                 "room %s: its list could not be read %d times in a row: %s",
-                self._room_id, self._failures, error,
+                room_id, self._failures, error,
             )  # fmt: skip
+        return (error.retry_after or 0.0) if isinstance(error, BandApiError) else 0.0
 
-    async def _back_off(self, told: float) -> None:
-        """Wait before the next try, at least as told, and at most until a new connection."""
-        wait = max(half_jitter(self._failures - 1, READ_BASE, READ_CAP), told)
-        epoch, due = self._services.current_epoch(), trio.current_time() + wait
-        while trio.current_time() < due:
-            if not self._free() or epoch != self._services.current_epoch():
-                raise _PassAbandoned
-            await self._intake.bell.wait_until(due)
 
-    async def _wait_for_token(self) -> None:
-        """Wait for the agent's bucket, unless something has turned up that asks for a read."""
-        if self._is_asked_for():
-            return
-        due = self._services.bucket.reserve()
-        while trio.current_time() < due and not self._is_asked_for():
-            if not self._free():
-                raise _PassAbandoned
-            await self._intake.bell.wait_until(due)
-
-    def _is_asked_for(self) -> bool:
-        intake = self._intake
-        return not self._speculative or intake.dirty is Dirty.CAUSED or intake.waiting
+def _is_overload(error: BandError) -> bool:
+    """Tell whether a failure says something about the platform, not about one room."""
+    if not isinstance(error, BandApiError):
+        return True
+    return error.status in (408, 429) or error.status >= 500

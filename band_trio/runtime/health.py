@@ -7,6 +7,7 @@ from collections import Counter
 import attrs
 import trio
 
+from band_trio.runtime.entries import Phase
 from band_trio.runtime.parts import Parts
 from band_trio.runtime.problems import Problems
 
@@ -42,14 +43,14 @@ class Health:
     oldest_unconfirmed: float = 0.0
     """Seconds since the oldest of them was recorded."""
     problems: tuple[str, ...] = ()
-    """Hooks that failed or overran."""
+    """Hooks that failed or overran, and code that blocked the thread."""
 
 
 def health_of(parts: Parts | None, problems: Problems) -> Health:
     """Collect a snapshot of a run; without its parts, which are not made yet, there is little."""
     if parts is None:
         return Health(problems=problems.texts())
-    link, presence, outbox = parts.link.health(), parts.presence, parts.outbox
+    link, presence, journals = parts.link.health(), parts.presence, parts.journals
     rooms = list(presence.rooms())
     states = Counter(room.state.value for room in rooms)
     if starting := presence.starting():
@@ -62,15 +63,15 @@ def health_of(parts: Parts | None, problems: Problems) -> Health:
         pending_topics=tuple(link.pending),
         dropped_frames=link.dropped_frames,
         rooms=dict(states),
-        held=sum(room.holds for room in rooms),
-        given_up=sum(room.given_up for room in rooms),
+        held=sum(room.journal.held is not None for room in rooms),
+        given_up=sum(room.journal.entries.count(Phase.GIVEN_UP) for room in rooms),
         stalled=tuple(presence.stalled()),
         unread={
             room.room_id: trio.current_time() - room.unread_since
             for room in rooms
             if room.unread_since is not None
         },
-        unconfirmed=len(outbox),
-        oldest_unconfirmed=outbox.oldest_age(),
+        unconfirmed=journals.unsettled(),
+        oldest_unconfirmed=journals.oldest(),
         problems=problems.texts(),
     )

@@ -1,8 +1,8 @@
-"""The newest items of a room before a message, found by walking its context from the oldest on.
+"""What a room's context holds around a message, found by walking it from the oldest on.
 
 The platform lists context oldest first and has no other order (platform docs, Context), so the
-walk keeps a sliding window. What was reached is kept when a read fails, and the next load goes on
-from there. Where the pages go round, or do not end, what was reached is what there is.
+walk keeps a sliding window of what comes before the message. What was reached is kept when a read
+fails, and the next load goes on from there. Where the pages go round, or do not end, what was reached is what there is.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Final
 
 import attrs
 
@@ -21,7 +22,8 @@ from band_trio.protocol.rest import ChatMessage, Page
 ReadPage = Callable[[str | None], Awaitable[Page[ChatMessage]]]
 """Read the page of a cursor; None is the first one."""
 
-_BEGINNING = datetime.min.replace(tzinfo=UTC)
+_CONTEXT: Final = "a room's context"
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @attrs.define(eq=False)
@@ -44,6 +46,11 @@ class HistoryWalk:
     def __attrs_post_init__(self) -> None:
         self._restart()
 
+    @property
+    def place(self) -> str | None:
+        """Cursor of the page that was read last, on which the trigger is if it is listed."""
+        return self._pages.cursor
+
     async def before(self, trigger: ChatMessage, read: ReadPage) -> list[ChatMessage]:
         """Return at most *size* items strictly before *trigger*, oldest first.
 
@@ -57,7 +64,7 @@ class HistoryWalk:
             if self._take(page, trigger):
                 self._result = list(self._newest)
             elif page.cut:
-                raise BandApiError(200, UNREADABLE, "the cursor of the next page")
+                raise _unreadable()
             else:
                 self._follow(page)
         return self._result
@@ -85,7 +92,7 @@ class HistoryWalk:
 
     def _restart(self) -> None:
         self._newest, self._earlier = deque(maxlen=self.size), deque(maxlen=self.size)
-        self._pages, self._of_page = PageWalk("a room's context"), set()
+        self._pages, self._of_page = PageWalk(_CONTEXT), set()
 
     def _take(self, page: Page[ChatMessage], trigger: ChatMessage) -> bool:
         """Read a page's rows up to the trigger; tell whether it was met."""
@@ -99,6 +106,62 @@ class HistoryWalk:
             if _place(row) < _place(trigger):
                 self._earlier.append(row)
         return False
+
+
+@attrs.define(eq=False)
+class SaidSince:
+    """What the agent itself has said since a message: one walk to the end of the context.
+
+    A read that fails comes out, and the next call of `read` goes on from that page.
+    """
+
+    trigger: ChatMessage
+    agent_id: str
+    size: int
+    """Newest items to keep."""
+    _start: str | None
+    """Cursor of the page to begin with; None is the first one."""
+    place: str | None = attrs.field(default=None, init=False)
+    """Cursor of the last page that was read and begins before the trigger, or has it."""
+    _said: deque[ChatMessage] = attrs.field(init=False)
+    _pages: PageWalk = attrs.field(init=False)
+    _met: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._said = deque(maxlen=self.size)
+        self._pages = PageWalk(_CONTEXT, self._start)
+
+    async def read(self, read: ReadPage) -> list[ChatMessage]:
+        """Return at most *size* of our items behind the trigger, oldest first."""
+        while not self._pages.ended:
+            await self._pages.pace()
+            page = await read(self._pages.cursor)
+            if page.cut:
+                raise _unreadable()
+            early = bool(page.items) and self._is_early(page.items[0])
+            if early:
+                self.place = self._pages.cursor
+            elif self._pages.number == 1 and self._pages.cursor is not None:
+                self._pages = PageWalk(_CONTEXT)  # the trigger may stand before the page
+                continue
+            for row in page.items:
+                self._take(row)
+            self._pages.follow(page)
+        return list(self._said)
+
+    def _is_early(self, row: ChatMessage) -> bool:
+        return row.id == self.trigger.id or _before(row, self.trigger)
+
+    def _take(self, row: ChatMessage) -> None:
+        if row.id == self.trigger.id:
+            self._met = True
+            self._said.clear()
+        elif row.sender_id == self.agent_id and (self._met or _place(row) > _place(self.trigger)):
+            self._said.append(row)
+
+
+def _unreadable() -> BandApiError:
+    return BandApiError(200, UNREADABLE, "the cursor of the next page")
 
 
 def _before(row: ChatMessage, trigger: ChatMessage) -> bool:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import attrs
 import trio
 
 from band_trio.callables import is_async
-from band_trio.hygiene import class_name, traceback_text
+from band_trio.hygiene import traceback_text
 from band_trio.leaves import leaf_errors, program_end
-from band_trio.nurseries import is_own_cancellation
+from band_trio.nurseries import hidden_nursery, is_cancellation
+from band_trio.runtime.deadlines import Deadline, Deadlines
 from band_trio.runtime.problems import Problems
-from band_trio.runtime.watch import watched
 from band_trio.shares import FairLimiter
 
 _log: Final = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ T = TypeVar("T")
 HOOK_THREADS: Final = 16
 """Sync callbacks at once; our own limit, so that they cannot use up trio's shared threads."""
 END_SECONDS: Final = 1.0
-"""A hook that goes on so long after it was cancelled is named."""
+"""A hook that goes on so long after it was cancelled is named, at most once more as long after."""
 
 
 def contained(what: str, fn: Callable[[], T], otherwise: T) -> T:
@@ -44,6 +45,7 @@ class Hooks:
     """Runs hooks; what goes wrong in a guarded one is logged and noted, never raised."""
 
     _problems: Problems
+    _deadlines: Deadlines
 
     _threads: FairLimiter = attrs.field(factory=lambda: FairLimiter(HOOK_THREADS), init=False)
 
@@ -80,29 +82,73 @@ class Hooks:
         try:
             with bound as scope:
                 began_late = scope.cancel_called
-                watch_over = self.watched(name, of_end=cleans_up) if watch else nullcontext()
-                async with watch_over:
+                late = self._name_late(name, scope, cleans_up) if watch else None
+                try:
                     await self.call(fn, *args)
                     # One that swallows the cancellation has overrun as well.
                     in_time = began_late or not scope.cancel_called
+                finally:
+                    if late is not None:
+                        late.cancel()
         except BaseException as exc:  # noqa: ASYNC103 - the boundary to the application
-            if is_own_cancellation(exc):
+            if is_cancellation(exc):
                 raise
             if (end := program_end(exc)) is not None:
                 raise end  # noqa: ASYNC104, B904 - what came with it does not matter any more
             _log.warning("%s failed\n%s", name, traceback_text(exc))
-            failure = f"{name} raised {class_name(leaf_errors(exc)[0])}"
+            failure = f"{name} raised {type(leaf_errors(exc)[0]).__name__}"
             self._problems.note(failure, of_end=cleans_up)
             return  # noqa: ASYNC104 - it was none of ours
         if not in_time:
             _log.warning("%s did not end in time and was cancelled", name)
             self._problems.note(f"{name} did not end in time", of_end=cleans_up)
 
-    def watched(self, name: str, *, of_end: bool = False) -> AbstractAsyncContextManager[None]:
-        """Surround code of the application that is named if it does not end when it is told to."""
+    def _name_late(self, name: str, scope: trio.CancelScope, of_end: bool) -> Deadline:
+        """Look now and then whether *scope* was cancelled, whose deadline may move, and its hook runs.
 
-        def tell() -> None:
-            _log.error("%s was told to end and still runs", name)
-            self._problems.note(f"{name} was told to end and still runs", of_end=of_end)
+        The look after that one names the hook.
+        """
+        told = False
 
-        return watched(name, END_SECONDS, tell)
+        def look() -> float | None:
+            nonlocal told
+            if told:
+                self._still_runs(name, of_end)
+                return None
+            told = scope.cancel_called
+            return trio.current_time() + END_SECONDS
+
+        return self._deadlines.at(trio.current_time() + END_SECONDS, look)
+
+    def _still_runs(self, name: str, of_end: bool) -> None:
+        _log.error("%s was told to end and still runs", name)
+        self._problems.note(f"{name} was told to end and still runs", of_end=of_end)
+
+    @asynccontextmanager
+    async def watched(self, name: str, *, of_end: bool = False) -> AsyncGenerator[None]:
+        """Surround code of the application that is named if it does not end when it is told to.
+
+        For what has no scope of its own to be ended by: a task hears of the cancellation.
+        """
+        late: Deadline | None = None
+        over = False
+
+        async def hear() -> None:
+            nonlocal late
+            try:
+                await trio.sleep_forever()
+            finally:
+                if not over:
+                    tell = partial(self._still_runs, name, of_end)
+                    late = self._deadlines.at(trio.current_time() + END_SECONDS, tell)
+
+        async with hidden_nursery(name) as nursery:
+            nursery.start_soon(hear, name=f"watch over {name}")
+            try:
+                yield
+                # Not where the block fails: its error could not be told from this cancellation.
+                nursery.cancel_scope.cancel(reason=f"{name} has ended")
+            finally:
+                over = True
+                if late is not None:
+                    late.cancel()

@@ -25,15 +25,18 @@ _log: Final = logging.getLogger(__name__)
 
 HOLDER_BYTES: Final = 80
 """As much of the file's text is quoted."""
-# Neither through a link nor waiting for the other end of a pipe.
-_CAUTIOUSLY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def file_stem(agent_id: str) -> str:
+    """Return an agent's id as part of a file name; one with unusual characters is hashed."""
+    if re.fullmatch(r"[A-Za-z0-9_-]+", agent_id):
+        return agent_id
+    return hashlib.sha256(agent_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def lock_path(agent_id: str) -> Path:
-    """Return the lock file of an agent; ids with unusual characters are hashed."""
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", agent_id):
-        agent_id = hashlib.sha256(agent_id.encode("utf-8", "surrogatepass")).hexdigest()
-    return Path(tempfile.gettempdir()) / f"band-agent-{agent_id}.lock"
+    """Return the lock file of an agent."""
+    return Path(tempfile.gettempdir()) / f"band-agent-{file_stem(agent_id)}.lock"
 
 
 @contextmanager
@@ -87,15 +90,10 @@ def _write_holder(file: int) -> None:
 
 
 def _holder(path: Path) -> str:
-    """Return what the file says. Anybody may have written it, and put anything in its place."""
+    """Return what the file says; anybody may have written it."""
     try:
-        file = os.open(path, os.O_RDONLY | _CAUTIOUSLY)
+        with path.open("rb") as file:
+            text = file.read(HOLDER_BYTES).decode("utf-8", "replace").strip()
     except OSError:
         return ""
-    try:
-        text = os.read(file, HOLDER_BYTES).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""
-    finally:
-        os.close(file)
     return f" ({text})" if text else ""

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 import attrs
 import trio
 
-from band_trio.bell import Bell
 from band_trio.protocol.events import Mode
 from band_trio.runtime.lifecycle import HOOKS
 from band_trio.runtime.services import RoomServices
@@ -20,19 +19,21 @@ class InterruptHooks:
 
     _room_id: str
     _services: RoomServices
-    _running: int = attrs.field(default=0, init=False)
-    _ended: Bell = attrs.field(factory=Bell, init=False)
+    running: int = attrs.field(default=0, init=False)
+    """How many they are."""
+    _ended: trio.Event | None = attrs.field(default=None, init=False)
 
     def start(self, nursery: trio.Nursery, mode: Mode) -> None:
         """Call the hook in the room's nursery; returns at once."""
-        hook = self._services.adapter.on_interrupt
+        hook = self._services.app.adapter.on_interrupt
         if hook is not None:
-            self._running += 1
+            self.running += 1
             nursery.start_soon(self._call, hook, mode, name=f"on_interrupt of {self._room_id}")
 
     async def wait(self) -> None:
         """Wait until no hook is running; each is bounded by `control_hook_seconds`."""
-        while self._running:
+        while self.running:
+            self._ended = trio.Event()
             await self._ended.wait()
 
     async def _call(self, hook: Callable[[str, str], Awaitable[None]], mode: Mode) -> None:
@@ -40,12 +41,13 @@ class InterruptHooks:
         bound = services.lifecycle.shield(services.session.control_hook_seconds, HOOKS)
         try:
             with work_of(self._room_id):
-                await services.hooks.guard(
+                await services.app.hooks.guard(
                     f"on_interrupt of room {self._room_id}",
                     hook,
                     (self._room_id, mode),
                     bound=bound,
                 )
         finally:
-            self._running -= 1
-            self._ended.ring()
+            self.running -= 1
+            if self._ended is not None:
+                self._ended.set()

@@ -35,7 +35,7 @@ MARKS: Final = 0.35
 HOOKS: Final = 0.6
 """By then `on_cleanup` of all rooms must have ended."""
 ROOMS: Final = 0.65
-"""By then all rooms must have ended; one that has not is named. Also the end of the outbox."""
+"""By then all rooms must have ended; one that has not is named. Also the end of settling."""
 ADAPTER: Final = 0.85
 """By then the adapter must be cleaned up; the rest is for the socket and the lock."""
 
@@ -68,15 +68,12 @@ class Lifecycle:
     """Turns that the end of the grace cancelled."""
     stopped_at: float | None = attrs.field(default=None, init=False)
     """When the end began, in trio's time."""
+    closing: bool = attrs.field(default=False, init=False)
+    """Whether admission is closed: nothing is claimed and no handler starts any more."""
     _stopping: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.whole = trio.CancelScope(shield=True)  # deadline: set by stop
-
-    @property
-    def closing(self) -> bool:
-        """Whether admission is closed: nothing is claimed and no handler starts any more."""
-        return self._stopping.is_set()
 
     @property
     def deadline(self) -> float:
@@ -96,7 +93,8 @@ class Lifecycle:
         self.whole.deadline = self.until(1.0)
         for shield, part in self._shields.items():
             shield.deadline = min(shield.deadline, self.until(part))
-        if not self._stopping.is_set():
+        if not self.closing:
+            self.closing = True
             self._stopping.set()
             self.stopped_at = trio.current_time()
             if self._step is not None:
@@ -108,6 +106,13 @@ class Lifecycle:
             self.end_reason = EndReason.SUPERSEDED
         self.errors.append(error)
         self.stop(0)
+
+    def tally(self, ended_by: EndReason | None) -> None:
+        """Count a turn that has ended while the run is ending, and why."""
+        if ended_by in (EndReason.SHUTDOWN, EndReason.SUPERSEDED):
+            self.turns_cancelled += 1
+        else:
+            self.turns_finished += 1
 
     @contextmanager
     def step(self) -> Generator[None]:

@@ -8,7 +8,6 @@ listing adds rooms, and is read again while that tells more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -20,9 +19,9 @@ from band_trio.errors import BandApiError, BandError
 from band_trio.link.pages import PageWalk
 from band_trio.link.rest import RestClient
 from band_trio.logs import RepeatedLog
+from band_trio.runtime.lifecycle import Lifecycle
 from band_trio.runtime.resync import ResyncBucket
-from band_trio.runtime.services import RoomServices
-from band_trio.trace import Read
+from band_trio.trace import Read, Tracer
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
 
@@ -80,14 +79,19 @@ async def list_rooms(rest: RestClient, *, one_try: bool = False) -> RoomListing:
 class RoomLister:
     """Reads the listing when it is asked for, until it succeeds."""
 
-    _services: RoomServices
-    _take: Callable[[RoomListing], None]
-    """Makes memberships follow a listing."""
+    _rest: RestClient
+    _lifecycle: Lifecycle
+    _tracer: Tracer
     _due: bool = attrs.field(default=False, init=False)
     _bell: Bell = attrs.field(factory=Bell, init=False)
     _bucket: ResyncBucket = attrs.field(
         factory=lambda: ResyncBucket(1 / LIST_EVERY, LIST_BURST), init=False
     )
+    _failures: int = attrs.field(default=0, init=False)
+    _reconnected: bool = attrs.field(default=False, init=False)
+    """Whether there is a new connection since the last try."""
+    _told: float = attrs.field(default=0.0, init=False)
+    """Seconds to wait before the next try, as the platform said."""
     _heard: list[set[str]] = attrs.field(factory=list, init=False)
     """Per listing that is being read: rooms that pushes spoke of meanwhile."""
     _doubted: set[str] = attrs.field(factory=set, init=False)
@@ -98,6 +102,11 @@ class RoomLister:
         """Have the rooms listed; asking often causes one listing."""
         self._due = True
         self._bell.ring()
+
+    def new_epoch(self) -> None:
+        """There is a new connection: list at once, whatever has failed before."""
+        self._reconnected = True
+        self.ask()
 
     def doubt(self, room_id: str, *, unknown: bool) -> None:
         """A room of ours may not be read, or is *unknown*: a listing shows what is meant."""
@@ -111,58 +120,57 @@ class RoomLister:
         for heard in self._heard:
             heard.add(room_id)
 
-    async def read(self, *, one_try: bool = False) -> bool:
+    async def read(self, *, one_try: bool = False) -> RoomListing:
         """List the rooms once; errors come out.
 
-        Returns:
-            Whether that is all there is to know. One that is not complete is due again, until two
-            in a row say the same.
+        One that is not complete is due again, until two in a row say the same.
         """
-        self._due = False
+        self._due = self._reconnected = False
         doubted, heard = frozenset(self._doubted), set[str]()
         self._heard.append(heard)
         try:
-            listing = await list_rooms(self._services.rest, one_try=one_try)
+            listing = await list_rooms(self._rest, one_try=one_try)
         finally:
             self._heard = [each for each in self._heard if each is not heard]
-        self._services.tracer(Read("", "chats"))
+        self._tracer(Read("", "chats"))
         self._doubted -= doubted
-        self._take(attrs.evolve(listing, newer=frozenset(heard), doubted=doubted))
         before, rooms = self._incomplete, frozenset(listing.rooms)
         self._incomplete = None if listing.complete else rooms
-        if listing.complete or rooms == before:
-            return True
-        self.ask()
-        return False
+        if not listing.complete and rooms != before:
+            self.ask()
+        return attrs.evolve(listing, newer=frozenset(heard), doubted=doubted)
 
-    async def serve(self) -> None:
-        """Read whenever the listing is due, until admission closes; no room waits for it."""
-        failures = 0
+    async def next(self) -> RoomListing | None:
+        """Wait until the listing is due, and read it, for as long as that takes.
+
+        None once admission is closed: nothing is read any more.
+        """
         while True:
-            await self._bell.wait()
-            while self._due:
-                await trio.sleep_until(self._bucket.reserve())
-                if self._services.lifecycle.closing:
-                    return
-                told = await self._try()
-                failures = failures + 1 if told is not None else 0
-                if told is not None:
-                    await self._back_off(failures, told)
+            while not self._due:
+                await self._bell.wait()
+            if self._failures:
+                await self._back_off()
+            await trio.sleep_until(self._bucket.reserve())
+            if self._lifecycle.closing:
+                return None
+            try:
+                listing = await self.read()
+            except BandError as exc:
+                self._failed(exc)
+            else:
+                self._failures = self._failures + 1 if self._incomplete else 0
+                self._told = 0.0
+                return listing
 
-    async def _try(self) -> float | None:
-        """Read once; return the least wait before the next try, or None if none is needed."""
-        try:
-            return None if await self.read() else 0.0
-        except BandError as exc:
-            self._due = True
-            _repeated.warning("listing the rooms failed, it is tried again: %s", exc)
-            if isinstance(exc, BandApiError) and exc.status == 401:
-                self._services.check_key()
-            return (exc.retry_after if isinstance(exc, BandApiError) else None) or 0.0
+    def _failed(self, error: BandError) -> None:
+        self._due = True
+        self._failures += 1
+        self._told = (error.retry_after if isinstance(error, BandApiError) else None) or 0.0
+        _repeated.warning("listing the rooms failed, it is tried again: %s", error)
 
-    async def _back_off(self, failures: int, told: float) -> None:
+    async def _back_off(self) -> None:
         """Wait before the next try: as long as told, else until a new connection at the latest."""
-        wait = max(half_jitter(failures - 1, LIST_BASE, LIST_CAP), told)
-        epoch, due = self._services.current_epoch(), trio.current_time() + wait
-        while trio.current_time() < due and (told or epoch == self._services.current_epoch()):
+        wait = half_jitter(self._failures - 1, LIST_BASE, LIST_CAP)
+        due = trio.current_time() + max(wait, self._told)
+        while trio.current_time() < due and (self._told or not self._reconnected):
             await self._bell.wait_until(due)

@@ -1,90 +1,83 @@
-"""The parts of a run that tell each other what they see."""
+"""The parts of a run, made one after the other: each knows only parts that were made before it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import attrs
+import trio
 
-from band_trio.link.link import BandLink
+from band_trio.link.link import BandLink, wanted_topics
 from band_trio.link.rest import RestClient
-from band_trio.nurseries import GuardedNursery
+from band_trio.link.state import LinkState
 from band_trio.protocol.rest import AgentMe
-from band_trio.runtime.adapter_port import AdapterPort
+from band_trio.runtime.crashes import CrashRecord
+from band_trio.runtime.deadlines import Deadlines
 from band_trio.runtime.dispatcher import Dispatcher
-from band_trio.runtime.hooks import Hooks
+from band_trio.runtime.journals import Journals
 from band_trio.runtime.judgement import Judgement
 from band_trio.runtime.lifecycle import Lifecycle
-from band_trio.runtime.outbox import Outbox
+from band_trio.runtime.listing import RoomLister
 from band_trio.runtime.presence import RoomPresence
 from band_trio.runtime.problems import Problems
-from band_trio.runtime.resync import ResyncBucket
-from band_trio.runtime.services import RoomServices
+from band_trio.runtime.resync import FirstReads, Pace, ResyncBucket
+from band_trio.runtime.services import Application, RoomServices
 from band_trio.runtime.settings import RunSettings
+from band_trio.runtime.settler import Settler
 from band_trio.trace import Tracer
 
 
 @attrs.frozen(eq=False)
 class Parts:
-    """What a run consists of once it knows who it is; each is served by a task of its own."""
+    """What a run consists of once it knows who it is."""
 
-    outbox: Outbox
+    journals: Journals
+    settler: Settler
     presence: RoomPresence
     link: BandLink
+    dispatcher: Dispatcher
 
 
 def make_parts(
     settings: RunSettings,
     me: AgentMe,
+    app: Application,
     *,
     rest: RestClient,
-    rooms: GuardedNursery,
-    port: AdapterPort,
+    rooms: trio.Nursery,
     lifecycle: Lifecycle,
-    hooks: Hooks,
     problems: Problems,
+    crashes: CrashRecord,
+    deadlines: Deadlines,
     tracer: Tracer,
-    check_key: Callable[[], None],
 ) -> Parts:
-    """Make the parts. They know each other in a ring, which is closed here and nowhere else.
-
-    The lambdas name parts that are made further down: nothing calls them before all are there.
-    """
+    """Make the parts. What was told goes down this list by calls, and comes back by returning."""
     config, session = settings.config, settings.session
-    outbox = Outbox(
-        rest, session, lifecycle, tracer, config.rest_try_seconds,
-        on_stopped=lambda room_id: presence.observe_stop(room_id),
-        plays_of=lambda room_id: presence.plays(room_id),
-        on_final=lambda room_id: presence.settled(room_id),
-        on_denied=check_key,
-    )  # fmt: skip
+    journals = Journals(me.id, session)
+    settler = Settler(rest, config, session, lifecycle, journals, tracer, rooms)
+    secrets = (settings.credentials.api_key,)
+    judgement = Judgement(secrets, session.max_cycle_seconds, session.report_turn_failures_to_room)
     services = RoomServices(
         me=me,
         rest=rest,
         session=session,
-        adapter=port,
-        preprocessor=settings.preprocessor,
-        callbacks=settings.callbacks,
-        outbox=outbox,
+        app=app,
         lifecycle=lifecycle,
-        bucket=ResyncBucket(config.resync_rate, config.resync_burst),
-        hooks=hooks,
-        judgement=Judgement(
-            session.error_text_chars, (settings.credentials.api_key,), session.max_cycle_seconds
-        ),
-        problems=problems,
+        judgement=judgement,
+        lister=RoomLister(rest, lifecycle, tracer),
+        pace=Pace(ResyncBucket(config.resync_rate), FirstReads(max(1, config.rest_bulk // 2 - 2))),
+        crashes=crashes,
+        deadlines=deadlines,
         tracer=tracer,
-        current_epoch=lambda: link.epoch,
-        doubt=lambda room_id, unknown: presence.doubt(room_id, unknown=unknown),
-        check_key=check_key,
     )
+    state = LinkState(partial(lifecycle.until, 1.0))
+    topics = wanted_topics(me.id, config, state)
     presence = RoomPresence(
-        services, rooms, lambda topic: link.want(topic), lambda topic: link.unwant(topic),
-        config.room_filter,
-    )  # fmt: skip
+        services, journals, settler, problems, topics, rooms, config.room_filter
+    )
+    dispatcher = Dispatcher(presence)
     link = BandLink(
-        settings.credentials, settings.endpoints, config, rest, tracer,
-        Dispatcher(presence, outbox, lambda: link.note_dropped()),
-        close_by=lambda: lifecycle.until(1.0),
+        settings.credentials, settings.endpoints, config, rest, tracer, dispatcher,
+        state=state, topics=topics,
     )  # fmt: skip
-    return Parts(outbox, presence, link)
+    return Parts(journals, settler, presence, link, dispatcher)

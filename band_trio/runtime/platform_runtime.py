@@ -1,7 +1,7 @@
 """One run of an agent: the composition root.
 
 Everything is nested, so that the start goes inwards and the end, or a failed start, goes outwards
-in exactly the reverse order: lock ⊃ REST ⊃ socket ⊃ adapter ⊃ outbox ⊃ rooms ⊃ turns.
+in exactly the reverse order: lock ⊃ REST ⊃ socket ⊃ adapter ⊃ rooms ⊃ turns.
 """
 
 from __future__ import annotations
@@ -9,33 +9,38 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, closing, nullcontext
 from functools import partial
 from typing import Final
 
 import attrs
 import trio
 
-from band_trio.errors import BandAuthError, BandError
+from band_trio.errors import BandError
 from band_trio.hygiene import traceback_text
 from band_trio.leaves import lone_leaf
 from band_trio.link.api import open_api
 from band_trio.link.link import BandLink
 from band_trio.link.rest import RestClient
-from band_trio.nurseries import GuardedNursery, as_error, hide_nursery, is_own_cancellation
+from band_trio.nurseries import hidden_nursery, hide_nursery, is_cancellation
 from band_trio.protocol.events import agent_rooms
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
+from band_trio.runtime.crashes import CrashRecord, crash_file, open_crash_record
+from band_trio.runtime.deadlines import Deadlines
 from band_trio.runtime.health import Health, health_of
 from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.instance_lock import instance_lock
+from band_trio.runtime.key_check import KeyCheck
 from band_trio.runtime.lifecycle import ROOMS, Lifecycle, ShutdownReport, StartAborted
 from band_trio.runtime.parts import Parts, make_parts
 from band_trio.runtime.presence import RoomPresence
 from band_trio.runtime.problems import Problems
+from band_trio.runtime.services import Application
 from band_trio.runtime.settings import RunSettings
 from band_trio.runtime.start import identify, tell_started, with_patience
-from band_trio.trace import ShutDown, Tracer
+from band_trio.runtime.watchdog import Watchdog
+from band_trio.trace import ShutDown, Tracer, tracer_of
 from band_trio.types import PlatformConnection
 
 _log: Final = logging.getLogger(__name__)
@@ -50,20 +55,20 @@ class PlatformRuntime:
     identity: AgentMe | None = attrs.field(default=None, init=False)
     """Who the agent is, once the platform has said so."""
     parts: Parts | None = attrs.field(default=None, init=False)
-    """Outbox, presence and link, once they are made."""
+    """Journals, presence and link, once they are made."""
     report: ShutdownReport | None = attrs.field(default=None, init=False)
     """How the run has ended, also where `serve` raises."""
     _tracer: Tracer = attrs.field(init=False)
     _port: AdapterPort = attrs.field(init=False)
     _problems: Problems = attrs.field(factory=Problems, init=False)
+    _deadlines: Deadlines = attrs.field(factory=Deadlines, init=False)
     _hooks: Hooks = attrs.field(init=False)
     _patience_until: float = attrs.field(default=0.0, init=False)
-    _checking_key: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.lifecycle = Lifecycle(self.settings.config.stop_overhead_seconds)
-        self._tracer = Tracer(self.settings.config.observer)
-        self._hooks = Hooks(self._problems)
+        self._tracer = tracer_of(self.settings.config.observer)
+        self._hooks = Hooks(self._problems, self._deadlines)
         self._port = AdapterPort(self.settings.adapter)
 
     @property
@@ -86,7 +91,9 @@ class PlatformRuntime:
         with hide_nursery("Agent.run"):
             async with trio.open_nursery() as watch:
                 watch.start_soon(self._watch_for_cancellation)
-                with self.lifecycle.whole:
+                watch.start_soon(self._deadlines.serve)
+                watchdog = Watchdog(self.settings.session.stall_seconds, self._problems.note)
+                with watchdog, closing(self._deadlines), self.lifecycle.whole:
                     await self._run(ready)
                 # Made before the nursery ends: leaving it raises the cancellation.
                 report = self.report = self._report()
@@ -110,7 +117,8 @@ class PlatformRuntime:
         only_one = settings.config.single_instance
         lock = instance_lock(settings.credentials.agent_id) if only_one else nullcontext()
         try:
-            with lock:
+            record = crash_file(settings.config.state_dir, settings.credentials.agent_id)
+            with lock, open_crash_record(record) as crashes:
                 async with open_api(
                     settings.endpoints, settings.credentials, settings.config
                 ) as api:
@@ -128,22 +136,22 @@ class PlatformRuntime:
                         self._started_adapter(me),
                         _nursery("rooms") as rooms,
                     ):
-                        parts = self.parts = self._make_parts(rest, me, rooms)
+                        parts = self.parts = self._make_parts(rest, me, rooms, crashes)
                         await self._serve_rooms(rest, parts, sockets, rooms, ready)
                         await self._end_rooms(parts)
         except StartAborted:
             _log.info("stopped while starting")
-        except BaseException as exc:  # noqa: ASYNC103 - the run ends with it
-            if is_own_cancellation(exc):
-                raise
-            self.lifecycle.fail(lone_leaf(as_error(exc)))
+        except trio.Cancelled:
+            raise
+        except BaseException as exc:  # noqa: ASYNC103, BLE001 - the run ends with it
+            self.lifecycle.fail(lone_leaf(exc))
 
     async def _serve_rooms(
         self,
         rest: RestClient,
         parts: Parts,
-        sockets: GuardedNursery,
-        rooms: GuardedNursery,
+        sockets: trio.Nursery,
+        rooms: trio.Nursery,
         ready: Callable[[], None],
     ) -> None:
         """Start, and go on until the end; returns also when the start is aborted or fails.
@@ -157,7 +165,7 @@ class PlatformRuntime:
         except StartAborted:
             _log.info("stopped while starting")
         except Exception as exc:  # noqa: BLE001 - becomes the error of the run
-            self.lifecycle.fail(lone_leaf(as_error(exc)))
+            self.lifecycle.fail(lone_leaf(exc))
         except (KeyboardInterrupt, SystemExit) as exc:
             # Ctrl-C arrives in the main task, which may be this one: an end like any other.
             self.lifecycle.fail(exc)
@@ -191,26 +199,23 @@ class PlatformRuntime:
                 # Each hook has a shield with a deadline of its own.
                 await port.clean_up(self._hooks, self.lifecycle, seconds)  # noqa: ASYNC102
 
-    def _make_parts(self, rest: RestClient, me: AgentMe, rooms: GuardedNursery) -> Parts:
+    def _make_parts(
+        self, rest: RestClient, me: AgentMe, rooms: trio.Nursery, crashes: CrashRecord
+    ) -> Parts:
+        settings = self.settings
+        app = Application(self._port, settings.preprocessor, settings.callbacks, self._hooks)
         return make_parts(
-            self.settings,
-            me,
-            rest=rest,
-            rooms=rooms,
-            port=self._port,
-            lifecycle=self.lifecycle,
-            hooks=self._hooks,
-            problems=self._problems,
+            settings, me, app, rest=rest, rooms=rooms, lifecycle=self.lifecycle,
+            problems=self._problems, crashes=crashes, deadlines=self._deadlines,
             tracer=self._tracer,
-            check_key=partial(self._check_key, rest, rooms),
-        )
+        )  # fmt: skip
 
     async def _start_parts(
-        self, rest: RestClient, parts: Parts, sockets: GuardedNursery, rooms: GuardedNursery
+        self, rest: RestClient, parts: Parts, sockets: trio.Nursery, rooms: trio.Nursery
     ) -> None:
         """Connect, list the rooms, start their children."""
         link, patience_until = parts.link, self._patience_until
-        await rooms.start(self._part, "outbox", parts.outbox.serve)
+        await rooms.start(self._part, "the check of the key", KeyCheck(rest, self.lifecycle).serve)
         await rooms.start(self._part, "presence", parts.presence.serve)
         with self.lifecycle.step():
             await sockets.start(self._part, "link", partial(link.serve, patience_until))
@@ -244,27 +249,11 @@ class PlatformRuntime:
             if endless:
                 raise RuntimeError(f"{name} ended by itself")
         except BaseException as exc:  # noqa: ASYNC103 - the run ends with it
-            if is_own_cancellation(exc) or not up:
+            if is_cancellation(exc) or not up:
                 raise
             if not isinstance(exc, BandError):
                 _log.error("%s failed\n%s", name, traceback_text(exc))
-            self.lifecycle.fail(lone_leaf(as_error(exc)))
-
-    def _check_key(self, rest: RestClient, nursery: GuardedNursery) -> None:
-        """Find out whether a 401 was meant: one request at a time, however many were refused."""
-        if not self._checking_key:
-            self._checking_key = True
-            nursery.start_soon(self._ask_for_key, rest)
-
-    async def _ask_for_key(self, rest: RestClient) -> None:
-        try:
-            if await rest.key_is_refused():
-                url = self.settings.endpoints.rest_url
-                self.lifecycle.fail(BandAuthError(f"{url} refuses the key now. Was it revoked?"))
-        except BandError as exc:
-            _log.info("the key could not be checked: %s", exc)
-        finally:
-            self._checking_key = False
+            self.lifecycle.fail(lone_leaf(exc))
 
     def health(self) -> Health:
         """Return a snapshot of the run; plain data."""
@@ -285,11 +274,11 @@ class PlatformRuntime:
             _log.error("room %s could not be ended; the run waits for its handler", room_id)
             self._problems.note(f"room {room_id} could not be ended", of_end=True)
         with life.shield(math.inf, ROOMS):
-            await parts.outbox.drain()
+            await parts.settler.drain()
 
     def _report(self) -> ShutdownReport:
         life = self.lifecycle
-        pending = len(self.parts.outbox) if self.parts is not None else 0
+        pending = self.parts.journals.unsettled() if self.parts is not None else 0
         began = life.stopped_at if life.stopped_at is not None else trio.current_time()
         report = ShutdownReport(
             graceful=not life.turns_cancelled and not pending,
@@ -304,8 +293,8 @@ class PlatformRuntime:
 
 
 @asynccontextmanager
-async def _nursery(what: str) -> AsyncGenerator[GuardedNursery]:
+async def _nursery(what: str) -> AsyncGenerator[trio.Nursery]:
     """Open a nursery that is cancelled when its block ends, and hidden from errors."""
-    async with GuardedNursery(what) as nursery:
+    async with hidden_nursery(what) as nursery:
         yield nursery
         nursery.cancel_scope.cancel(reason=f"{what}: the end")

@@ -7,7 +7,7 @@ is missing. A room that is wanted again while its old child still ends gets a fr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
@@ -18,14 +18,17 @@ from band_trio.bell import Bell
 from band_trio.config import RoomFilter
 from band_trio.hygiene import traceback_text
 from band_trio.leaves import leaf_errors, program_end
-from band_trio.nurseries import GuardedNursery, is_own_cancellation
+from band_trio.link.topics import TopicTable
+from band_trio.nurseries import hidden_nursery
 from band_trio.protocol.events import Mode, chat_room, room_participants
-from band_trio.runtime.control import RoomControl, UnservedControls
 from band_trio.runtime.execution import ExecutionContext
 from band_trio.runtime.hooks import contained
-from band_trio.runtime.intake import Dirty
-from band_trio.runtime.listing import RoomLister, RoomListing
+from band_trio.runtime.journal import Journal
+from band_trio.runtime.journals import Journals
+from band_trio.runtime.listing import RoomListing
+from band_trio.runtime.problems import Problems
 from band_trio.runtime.services import RoomServices
+from band_trio.runtime.settler import Settler
 from band_trio.trace import RoomServed
 
 _log: Final = logging.getLogger(__name__)
@@ -43,7 +46,6 @@ class Membership:
     generation: int = 0
     """Rises with each withdrawal; a child serves one generation."""
     wanted: bool = False
-    control: RoomControl = attrs.field(factory=RoomControl)
     child: ExecutionContext | None = None
     """The child of this generation; None while there is none, or it is being started again."""
     leaving: ExecutionContext | None = None
@@ -59,26 +61,23 @@ class RoomPresence:
     """All memberships of the agent."""
 
     _services: RoomServices
-    _nursery: GuardedNursery
+    _journals: Journals
+    _settler: Settler
+    _problems: Problems
+    _topics: TopicTable
+    """The wanted ones."""
+    _nursery: trio.Nursery
     """The rooms': children live there and can be ended in order even if `serve` breaks."""
-    _want: Callable[[str], None]
-    """Make a topic desired."""
-    _unwant: Callable[[str], None]
     _filter: RoomFilter | None
-    unserved: UnservedControls = attrs.field(factory=UnservedControls, init=False)
     listed: bool = attrs.field(default=False, init=False)
     """Whether a listing has succeeded in this run."""
     _memberships: dict[str, Membership] = attrs.field(factory=dict, init=False)
     _arrivals: dict[str, str | None] = attrs.field(factory=dict, init=False)
     """Rooms that were announced, with their title, and not looked at yet."""
-    _lister: RoomLister = attrs.field(init=False)
     _bell: Bell = attrs.field(factory=Bell, init=False)
     """Rung when a room comes or goes."""
     _ended: Bell = attrs.field(factory=Bell, init=False)
     """Rung when a room is served no longer."""
-
-    def __attrs_post_init__(self) -> None:
-        self._lister = RoomLister(self._services, self._converge)
 
     # ------------------------------------------------------------------ told by the dispatcher: sync
 
@@ -108,7 +107,7 @@ class RoomPresence:
 
     def added(self, room_id: str, title: str | None) -> None:
         """The agent is in a room."""
-        self._lister.heard_of(room_id)
+        self._services.lister.heard_of(room_id)
         self._arrivals[room_id] = title
         self._bell.ring()
 
@@ -117,7 +116,7 @@ class RoomPresence:
 
         Such a push may be late or a copy, hence the listing, which puts a mistake right.
         """
-        self._lister.heard_of(room_id)
+        self._services.lister.heard_of(room_id)
         self._arrivals.pop(room_id, None)
         membership = self._memberships.get(room_id)
         if membership is not None and membership.wanted:
@@ -126,49 +125,29 @@ class RoomPresence:
 
     def control(self, room_id: str, mode: Mode, correlation_id: str) -> None:
         """Apply a control to one room, served or not."""
-        membership = self._memberships.get(room_id)
-        if membership is None or not membership.wanted:
-            self.unserved.note(room_id, mode, correlation_id)
-        elif membership.child is not None:
-            membership.child.control(mode, correlation_id)
-        elif membership.control.first_time(correlation_id):
-            membership.control.apply(mode)
+        if (room := self.room(room_id)) is not None:
+            room.control(mode, correlation_id)
+        else:
+            self._journals.control(room_id, mode, correlation_id)
 
     def control_all(self, mode: Mode, correlation_id: str) -> None:
         """Apply a control to every room, starting ones included."""
         if not self.listed:
-            self.unserved.note_everywhere(mode, correlation_id)
+            self._journals.control_everywhere(mode, correlation_id)
         for room_id in [*self._memberships, *self._arrivals]:
             self.control(room_id, mode, correlation_id)
 
-    def plays(self, room_id: str) -> int:
-        """Return a number that rises with each play of a room."""
-        membership = self._memberships.get(room_id)
-        return membership.control.plays if membership is not None else 0
-
-    def observe_stop(self, room_id: str) -> None:
-        """An answer said that the agent is stopped in a room."""
-        if (room := self.room(room_id)) is not None:
-            room.observe_stop()
-
-    def settled(self, room_id: str) -> None:
-        """A mark that the room did not wait for is final: what it kept back may go on."""
-        if (room := self.room(room_id)) is not None:
-            room.mark_dirty(Dirty.CAUSED)
-
     def relist(self) -> None:
         """Ask for a listing."""
-        self._lister.ask()
-
-    def doubt(self, room_id: str, *, unknown: bool) -> None:
-        """A room may be gone: it may not be read, or is *unknown* to the platform."""
-        self._lister.doubt(room_id, unknown=unknown)
+        self._services.lister.ask()
 
     def new_epoch(self) -> None:
         """The socket was replaced: list again, and every room looks at the platform again."""
         for room in self.rooms():
             room.new_epoch()
-        self.relist()
+        self._journals.hurry()
+        self._settler.nudge()
+        self._services.lister.new_epoch()
 
     # ------------------------------------------------------------------ start and end
 
@@ -177,7 +156,7 @@ class RoomPresence:
 
         Rooms of all pages; children start dirty, their topics become desired.
         """
-        await self._lister.read(one_try=True)
+        self._converge(await self._services.lister.read(one_try=True))
         self._reconcile()
 
     def close(self) -> None:
@@ -206,13 +185,19 @@ class RoomPresence:
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep children and memberships together, until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._lister.serve)
+            nursery.start_soon(self._follow_listings)
             task_status.started()
             while True:
                 await self._bell.wait()
                 self._reconcile()
 
     # ------------------------------------------------------------------ listing
+
+    async def _follow_listings(self) -> None:
+        """Read whenever the listing is due, until admission closes; no room waits for it."""
+        while (listing := await self._services.lister.next()) is not None:
+            self._converge(listing)
+        await trio.sleep_forever()  # its end would be that of a part
 
     def _converge(self, listing: RoomListing) -> None:
         """Follow a listing: rooms that it has arrive, those that it disproves are left."""
@@ -234,11 +219,12 @@ class RoomPresence:
     def _withdraw(self, membership: Membership) -> None:
         membership.wanted = False
         membership.generation += 1
-        self._unwant(chat_room(membership.room_id))
-        self._unwant(room_participants(membership.room_id))
+        self._topics.unwant(chat_room(membership.room_id))
+        self._topics.unwant(room_participants(membership.room_id))
         if membership.child is not None:
             membership.child.leave()
             membership.leaving, membership.child = membership.child, None
+        self._journals.of(membership.room_id).forget_controls()
         if not membership.served:
             del self._memberships[membership.room_id]
         membership.bell.ring()
@@ -252,11 +238,11 @@ class RoomPresence:
         for room_id, title in arrivals.items():
             if self._is_wanted(room_id, title):
                 self._admit(room_id)
-        if self.listed:
-            self.unserved.listed()
         for membership in list(self._memberships.values()):
             if membership.wanted and not membership.served:
                 self._start(membership)
+        if self.listed:  # the journals of its rooms are made by now
+            self._journals.listed()
 
     def _is_wanted(self, room_id: str, title: str | None) -> bool:
         wanted = self._filter
@@ -266,23 +252,23 @@ class RoomPresence:
         return contained(what, lambda: bool(wanted(room_id, title)), otherwise=False)
 
     def _admit(self, room_id: str) -> None:
-        membership = self._memberships.setdefault(room_id, Membership(room_id))
-        if not membership.wanted:
-            membership.wanted = True
-            membership.control = self.unserved.take(room_id)
+        self._memberships.setdefault(room_id, Membership(room_id)).wanted = True
 
     def _start(self, membership: Membership) -> None:
         membership.served = True
-        self._want(chat_room(membership.room_id))
-        self._want(room_participants(membership.room_id))
+        self._journals.of(membership.room_id)  # with the controls that came before
+        self._topics.want(chat_room(membership.room_id))
+        self._topics.want(room_participants(membership.room_id))
         self._nursery.start_soon(self._serve_room, membership, name=f"room {membership.room_id}")
 
     async def _serve_room(self, membership: Membership) -> None:
         """Run the child of one generation, again after it broke, until it has ended for good."""
         generation, failures = membership.generation, 0
+        journal = self._journals.of(membership.room_id)
         try:
             began = trio.current_time()
-            while not await self._run_child(membership, generation):
+            journal.begin(began, joined=False)
+            while not await self._run_child(membership, generation, journal):
                 if trio.current_time() - began > RESTART_CAP:
                     failures = 0  # it has worked for a while: this is a new story
                 due = trio.current_time() + half_jitter(failures, RESTART_BASE, RESTART_CAP)
@@ -290,50 +276,62 @@ class RoomPresence:
                 while trio.current_time() < due and not self._is_over(membership, generation):
                     await membership.bell.wait_until(due)
                 began = trio.current_time()
+                journal.begin(began, joined=True)
         finally:
             membership.served, membership.child, membership.leaving = False, None, None
+            self._journals.served.pop(membership.room_id, None)
+            if membership.generation != generation:
+                journal.left()
+            self._settler.keep(journal)
+            self._journals.release(journal)
             if not membership.wanted:
                 del self._memberships[membership.room_id]
             self._ended.ring()
             self._bell.ring()
 
-    async def _run_child(self, membership: Membership, generation: int) -> bool:
+    async def _run_child(self, membership: Membership, generation: int, journal: Journal) -> bool:
         """Run one child.
 
         True: its membership needs no further child. False: it broke before its clean-up, and is
         started again.
         """
-        room = ExecutionContext(membership.room_id, self._services, membership.control)
-        only_cleans_up = self._is_over(membership, generation)
+        only_cleans_up, cleaned_up = self._is_over(membership, generation), False
+        try:
+            async with hidden_nursery(f"room {membership.room_id}") as nursery:
+                room = ExecutionContext(journal, self._services, self._settler, nursery)
+                self._install(membership, generation, room)
+                try:
+                    await room.run()
+                finally:
+                    cleaned_up = room.cleaned_up
+                nursery.cancel_scope.cancel(reason="the room has ended")
+        except trio.Cancelled:
+            raise
+        except BaseException as exc:  # noqa: ASYNC103, BLE001 - logged and noted
+            membership.child = None
+            self._note_broken(membership.room_id, exc)
+            return cleaned_up or only_cleans_up  # noqa: ASYNC104 - the same
+        return True
+
+    def _install(self, membership: Membership, generation: int, room: ExecutionContext) -> None:
+        self._journals.served[membership.room_id] = room
         if membership.generation != generation:
             membership.leaving = room
             room.leave()
-        else:
-            membership.child = room
-        if only_cleans_up:
+            return
+        membership.child = room
+        if self._services.lifecycle.closing:
             room.close()
         else:
             self._services.tracer(RoomServed(membership.room_id))
-        try:
-            await room.run()
-            if not room.cleaned_up:
-                raise RuntimeError("the room ended without a reason")
-        except BaseException as exc:  # noqa: ASYNC103 - logged and noted
-            if is_own_cancellation(exc):
-                raise
-            if (end := program_end(exc)) is not None:
-                self._services.lifecycle.fail(end)
-            else:
-                _log.error(
-                    "room %s broke and is started again\n%s",
-                    membership.room_id,
-                    traceback_text(exc),
-                )
-                names = ", ".join(type(leaf).__name__ for leaf in leaf_errors(exc))
-                self._services.problems.note(f"room {membership.room_id} broke: {names}")
-            membership.child = None
-            return room.cleaned_up or only_cleans_up  # noqa: ASYNC104 - the same
-        return True
+
+    def _note_broken(self, room_id: str, exc: BaseException) -> None:
+        if (end := program_end(exc)) is not None:
+            self._services.lifecycle.fail(end)
+            return
+        _log.error("room %s broke and is started again\n%s", room_id, traceback_text(exc))
+        names = ", ".join(type(leaf).__name__ for leaf in leaf_errors(exc))
+        self._problems.note(f"room {room_id} broke: {names}")
 
     def _is_over(self, membership: Membership, generation: int) -> bool:
         """Tell whether a child of this generation has nothing left to do but to clean up."""

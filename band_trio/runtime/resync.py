@@ -1,14 +1,17 @@
-"""Speculative reads: when an idle room wants one, and the agent's one bucket that spaces them.
+"""The pace of reads that nothing but the passing of time, or a new connection, asks for.
 
 Many rooms stretch the interval, not the load.
 """
 
 from __future__ import annotations
 
-import random
+from typing import Final
 
 import attrs
 import trio
+
+FIRST_AT_ONCE: Final = 8
+"""First reads at once when nothing is known yet of how fast the platform answers."""
 
 
 @attrs.define(eq=False)
@@ -17,7 +20,7 @@ class ResyncBucket:
 
     rate: float
     """Reads per second in the long run."""
-    burst: int
+    burst: int = 1
     """Reads that may happen at once."""
     _next: float = attrs.field(default=-1e18, init=False)
     """When the next token would be due if the bucket had no depth."""
@@ -32,22 +35,51 @@ class ResyncBucket:
         return max(due, now)
 
 
-@attrs.define(eq=False)
-class IdlePolls:
-    """When an idle room reads its list although nothing asks for it: twice as late each time."""
+class FirstReads:
+    """How many rooms read at once after a new connection: as many as the answers allow.
 
-    _shortest: float
-    """Seconds from one read to the next after one that found work."""
-    _longest: float
-    at: float = attrs.field(default=0.0, init=False)
-    """When the next read is due, in trio's time."""
-    _wait: float | None = attrs.field(default=None, init=False)
+    One more with each round of good answers, half as many after a refusal or a failure, none
+    before a told wait is over.
+    """
 
-    def after_pass(self, now: float, *, found_work: bool) -> None:
-        """Take note that the list has been read."""
-        if self._wait is None:  # the first wait is spread, so that rooms do not poll together
-            self._wait = self._shortest
-            self.at = now + random.uniform(0, self._shortest)
-            return
-        self._wait = self._shortest if found_work else min(2 * self._wait, self._longest)
-        self.at = now + self._wait
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._level = float(min(FIRST_AT_ONCE, most))
+        self._limiter = trio.CapacityLimiter(int(self._level))
+        self._not_before = 0.0
+
+    async def acquire(self) -> None:
+        """Wait for a place; the caller's task holds it."""
+        await self._limiter.acquire()
+        try:
+            while trio.current_time() < self._not_before:  # noqa: ASYNC110 - it may move
+                await trio.sleep_until(self._not_before)
+        except trio.Cancelled:
+            self._limiter.release()
+            raise
+
+    def release(self) -> None:
+        """Give the place of the caller's task back."""
+        self._limiter.release()
+
+    def answered(self) -> None:
+        """A read was answered well."""
+        self._set(min(self._most, self._level + 1 / self._level))
+
+    def failed(self, told: float) -> None:
+        """A read was refused, or had no answer; *told*: seconds to wait, as the platform said."""
+        self._set(max(1.0, self._level / 2))
+        self._not_before = max(self._not_before, trio.current_time() + told)
+
+    def _set(self, level: float) -> None:
+        if int(level) != int(self._level):
+            self._limiter.total_tokens = int(level)
+        self._level = level
+
+
+@attrs.frozen(eq=False)
+class Pace:
+    """What all rooms of an agent share."""
+
+    polls: ResyncBucket
+    first: FirstReads

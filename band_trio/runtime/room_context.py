@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
 from band_trio.link.rest import RestClient
 from band_trio.protocol.rest import ChatMessage
+from band_trio.runtime.roster import People
 from band_trio.tools.ledger import Ledger
 from band_trio.types import AdapterFeatures
 
-LoadHistory = Callable[[ChatMessage], Awaitable[list[dict[str, Any]] | None]]
+
+class ContextSource(Protocol):
+    """What knows of the room; a `Briefing`."""
+
+    async def load_history(
+        self, trigger: ChatMessage, attempt: int
+    ) -> list[dict[str, Any]] | None: ...
+    def commit(self, told: TurnContext) -> None: ...
 
 
 @attrs.frozen
@@ -28,25 +35,27 @@ class TurnContext:
     is_session_bootstrap: bool
     participants_msg: str | None
     contacts_msg: str | None
-    _people: list[dict[str, Any]]
-    _load: LoadHistory
-    _commit: Callable[[], None]
-
-    @property
-    def participants(self) -> list[dict[str, Any]]:
-        """Who is in the room; a copy."""
-        return [dict(person) for person in self._people]
+    participants: list[dict[str, Any]]
+    """Who is in the room; a copy, made once for the turn."""
+    _source: ContextSource
+    roster: People
+    """The same by id, to be compared with later."""
+    lines: int
+    """Up to which system line it was told."""
+    attempt: int = 1
+    """Which run of the message this is, as far as anyone can tell."""
 
     async def load_history(self, message: ChatMessage) -> list[dict[str, Any]] | None:
-        """Return the raw items before *message*, oldest first.
+        """Return the raw items before *message*, oldest first, until the bootstrap is done.
 
-        Empty where hydration is off or the bootstrap is done; None if loading failed.
+        From attempt 2 on what the agent itself has said since follows, each with `since_trigger`.
+        Empty where hydration is off; None if loading failed.
         """
-        return await self._load(message)
+        return await self._source.load_history(message, self.attempt)
 
     def commit_context(self) -> None:
         """Note that this turn's bootstrap, roster and system lines have been taken in.
 
         Called by the runtime once the turn was judged complete.
         """
-        self._commit()
+        self._source.commit(self)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -13,8 +12,14 @@ from band_trio.tools.core import ROSTER_FIELDS
 EVENTS: Final = 64
 """Events kept while the roster is being loaded, and changes kept for callbacks; when there are
 more, the roster becomes stale and is read again."""
+STRANGERS: Final = 64
+"""Ids kept that a read did not show; when there are more, the oldest is asked for again."""
 
 Person = dict[str, Any]
+People = Mapping[str, Person]
+"""People by id. What was handed out is never changed, neither the mapping nor a person."""
+
+_NOBODY: Final[dict[str, Person]] = {}
 
 
 @attrs.frozen
@@ -27,16 +32,25 @@ class Change:
 
 @attrs.define(eq=False)
 class Roster:
-    """The people of one room by id."""
+    """The people of one room by id.
+
+    A room that is idle keeps one of these, so it makes nothing before it is needed.
+    """
 
     stale: bool = attrs.field(default=True, init=False)
     """Whether it must be read before the next turn."""
-    people: dict[str, Person] = attrs.field(factory=dict, init=False)
+    people: People = attrs.field(default=_NOBODY, init=False)
     known: bool = attrs.field(default=False, init=False)
     """Whether it was ever read: before that, nobody has "come in"."""
-    _committed: tuple[object, ...] = attrs.field(default=(), init=False)
+    _own: dict[str, Person] | None = attrs.field(default=None, init=False)
+    """`people`, as long as nobody was given it: then it may be changed."""
+    committed: People = attrs.field(default=_NOBODY, init=False)
+    """What the last turn that has done its work was told."""
     _during_load: list[Change] | None = attrs.field(default=None, init=False)
-    _changes: deque[Change] = attrs.field(factory=deque, init=False)
+    waiting: list[Change] | None = attrs.field(default=None, init=False)
+    """Who came or went and was not told yet."""
+    _strangers: dict[str, None] | None = attrs.field(default=None, init=False)
+    """Ids that a read did not show, oldest first; until somebody comes or goes."""
 
     # ------------------------------------------------------------------ events
 
@@ -49,6 +63,7 @@ class Roster:
         self._take(Change(added=False, person={"id": person_id}))
 
     def _take(self, change: Change) -> None:
+        self._strangers = None
         if self._during_load is None:
             self._apply(change)
         elif len(self._during_load) < EVENTS:
@@ -61,33 +76,37 @@ class Roster:
         before = self.people.get(person_id)
         if change.added:
             # Fields merge, and what is missing or null erases nothing.
-            self.people[person_id] = {**(before or {}), **change.person}
+            person = {**(before or {}), **change.person}
+            if person != before:
+                self._changeable()[person_id] = person
             if before is None:
-                self._note(Change(added=True, person=self.people[person_id]))
+                self._note(Change(added=True, person=person))
         elif before is not None:
-            del self.people[person_id]
+            del self._changeable()[person_id]
             self._note(Change(added=False, person=before))
+
+    def _changeable(self) -> dict[str, Person]:
+        if self._own is None:
+            self.people = self._own = dict(self.people)
+        return self._own
 
     def _note(self, change: Change) -> None:
         if not self.known:
             return
-        if len(self._changes) == EVENTS:
-            self._changes.popleft()
+        if self.waiting is None:
+            self.waiting = []
+        elif len(self.waiting) == EVENTS:
+            del self.waiting[0]
             self.stale = True
-        self._changes.append(change)
-
-    @property
-    def has_changes(self) -> bool:
-        """Whether somebody came or went who was not told yet."""
-        return bool(self._changes)
+        self.waiting.append(change)
 
     def changes(self) -> Iterator[Change]:
         """Yield who came and went, for the callbacks; told is who is followed by another step."""
-        while self._changes:
-            change = self._changes[0]
+        while self.waiting:
+            change = self.waiting[0]
             yield change
-            if self._changes and self._changes[0] is change:
-                self._changes.popleft()
+            if self.waiting[0] is change:  # else it was one too many, and is gone
+                del self.waiting[0]
 
     # ------------------------------------------------------------------ loading
 
@@ -125,20 +144,36 @@ class Roster:
         for change in pending:
             self._apply(change)
 
+    # ------------------------------------------------------------------ who is not known
+
+    def misses(self, ids: Collection[str]) -> bool:
+        """Tell whether somebody of *ids* is not known, and may be after a read."""
+        people, strangers = self.people, self._strangers or ()
+        return any(each not in people and each not in strangers for each in ids)
+
+    def note_read_for(self, ids: Collection[str]) -> None:
+        """A read was made for *ids*: who is still not known is not looked for in each turn."""
+        for each in ids:
+            if each in self.people:
+                continue
+            if self._strangers is None:
+                self._strangers = {}
+            elif each not in self._strangers and len(self._strangers) == STRANGERS:
+                del self._strangers[next(iter(self._strangers))]
+            self._strangers[each] = None
+
     # ------------------------------------------------------------------ what turns are told
 
-    def snapshot(self) -> tuple[object, ...]:
-        """Return the roster as a comparable value."""
-        rows = [tuple(p.get(field) for field in ROSTER_FIELDS) for p in self.people.values()]
-        return tuple(sorted(rows, key=repr))
+    def snapshot(self) -> People:
+        """Return the roster as it is now; later changes do not show in it."""
+        self._own = None
+        return self.people
 
-    def differs(self) -> bool:
-        """Tell whether it is not what the last committed turn was told."""
-        return self.snapshot() != self._committed
-
-    def commit(self, snapshot: tuple[object, ...]) -> None:
-        """A turn that was told *snapshot* has been committed."""
-        self._committed = snapshot
+    def told(self) -> tuple[People, list[Person], bool]:
+        """Return what a turn is told: a snapshot, a copy, and whether it is news to the room."""
+        snapshot = self.snapshot()
+        news = snapshot is not self.committed and snapshot != self.committed
+        return snapshot, [dict(person) for person in snapshot.values()], news
 
     def copy(self) -> list[Person]:
         """Return the people as dicts of their own."""

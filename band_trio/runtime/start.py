@@ -16,7 +16,7 @@ from band_trio.backoff import half_jitter
 from band_trio.errors import BandApiError, BandAuthError, BandConfigError, BandConnectionError
 from band_trio.link.rest import RestClient
 from band_trio.link.routes import UNREADABLE
-from band_trio.nurseries import GuardedNursery
+from band_trio.nurseries import hidden_nursery
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.hooks import Hooks
 from band_trio.types import FrameworkAdapter
@@ -145,7 +145,7 @@ async def tell_started(adapter: FrameworkAdapter, me: AgentMe, hooks: Hooks) -> 
     try:
         async with (
             hooks.watched("on_started", of_end=True),
-            GuardedNursery("on_started") as nursery,
+            hidden_nursery("on_started") as nursery,
         ):
             nursery.start_soon(call, name="on_started")
     except Exception as exc:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 import attrs
 
 
@@ -12,19 +10,17 @@ class SystemLines:
     """A bounded list; full: the oldest are replaced by one line that counts them."""
 
     capacity: int
-    _lines: deque[str] = attrs.field(init=False)
+    _lines: list[str] = attrs.field(factory=list, init=False)
     _last: int = attrs.field(default=0, init=False)
     """Number of the newest line; numbers rise by one and are never reused."""
     _told: int = attrs.field(default=0, init=False)
     """Number up to which lines have been delivered and committed."""
 
-    def __attrs_post_init__(self) -> None:
-        self._lines = deque(maxlen=self.capacity)
-
     def add(self, line: str) -> None:
         """Append a line for the next turn."""
         self._last += 1
         self._lines.append(line)
+        del self._lines[: -self.capacity]
 
     def pending(self) -> tuple[str | None, int]:
         """Return the text of all lines, or None, and the number up to which they reach."""
@@ -37,5 +33,6 @@ class SystemLines:
     def commit(self, upto: int) -> None:
         """Drop exactly what was delivered: all lines up to that number."""
         self._told = max(self._told, upto)
-        while len(self._lines) > self._last - self._told:
-            self._lines.popleft()
+        surplus = len(self._lines) - (self._last - self._told)
+        if surplus > 0:
+            del self._lines[:surplus]

@@ -12,7 +12,7 @@ from band_trio.errors import BandApiError
 from band_trio.protocol.holdings import Contact, ContactRequest, ContactRequests, ContactStatus
 from band_trio.protocol.rest import Page
 from band_trio.testing.seeds import FAKE_TIME_TEXT
-from band_trio.tools.mentions import bare_handle
+from band_trio.tools.conversation import bare_handle
 
 _DONE: Final = {"approve": "approved", "reject": "rejected", "cancel": "cancelled"}
 

@@ -12,7 +12,7 @@ import trio
 from band_trio.protocol.structure import unstructure
 from band_trio.testing.fake_room import FakeRoom
 from band_trio.testing.seeds import read_context
-from band_trio.tools.mentions import bare_handle
+from band_trio.tools.conversation import bare_handle
 
 _KINDS: Final = ("message", "notice")
 

@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from band_trio.errors import BandApiError
+from band_trio.link.sent import IsIt
 from band_trio.protocol.rest import (
     ChatMessage,
     ChatRoom,
@@ -114,6 +115,7 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
         content: str,
         mentions: Sequence[Mention],
         attachment_ids: Sequence[str] = (),
+        is_it: IsIt | None = None,
         /,
     ) -> MessageReceipt:
         """Take a message; 422 if somebody mentioned is not in the room."""
@@ -137,6 +139,7 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
         content: str,
         message_type: str,
         metadata: dict[str, Any] | None = None,
+        is_it: IsIt | None = None,
         /,
     ) -> EventReceipt:
         """Take an event."""

@@ -152,12 +152,12 @@ class FakeAgentTools(FakeRecords, AgentTools):
 
     # ----------------------------------------------------------------- the turn
 
-    def begin_turn(self, *, judged: bool = True) -> Ledger:
+    def begin_turn(self, *, judged: bool = True, attempt: int = 1) -> Ledger:
         """Begin a new turn if the last one is over; records stay. Return the open turn."""
         if self.turn.closed:
             fresh = AgentTools(self.room_id, self.room)
             self.turn, self._calls, self._sends = fresh.turn, fresh._calls, fresh._sends  # noqa: SLF001 - the base class
-        self.turn.judged = judged
+        self.turn.judged, self.turn.attempt = judged, attempt
         return self.turn
 
     def meets(self, adapter: object) -> bool:

@@ -11,7 +11,7 @@ import trio
 
 from band_trio.errors import BandConfigError, InputNotAccepted
 from band_trio.leaves import leaf_errors, lone_leaf, program_end
-from band_trio.nurseries import GuardedNursery
+from band_trio.nurseries import hidden_nursery
 from band_trio.testing.fake_tools import FakeAgentTools
 from band_trio.testing.seeds import FAKE_ROOM, FAKE_TIME
 from band_trio.tools.failures import (
@@ -72,6 +72,7 @@ async def run_turn(
     participants_msg: str | None = None,
     contacts_msg: str | None = None,
     is_session_bootstrap: bool | None = None,
+    attempt: int = 1,
 ) -> TurnResult:
     """Run one turn of *adapter* in a nursery of its own and judge it as the runtime does.
 
@@ -81,7 +82,7 @@ async def run_turn(
     As at the platform, the tools offer what the features of the adapter leave, unless they were
     made with some; an adapter that was not told who the agent is, is told first; and
     *is_session_bootstrap* is true until the adapter completed a turn of this room with these
-    tools, and wherever there is a *history*. Tools without a room of their own are in that of the
+    tools, and wherever there is a *history* in a first *attempt*. Tools without a room of their own are in that of the
     message, and the other way round.
 
     Raises:
@@ -91,10 +92,9 @@ async def run_turn(
     if tools.meets(adapter) and getattr(adapter, "agent_name", None) == "":
         await adapter.on_started("Agent", "An AI assistant")
     items = [dict(item) for item in history]
-    if is_session_bootstrap is None:
-        is_session_bootstrap = bool(items) or not tools.is_committed(adapter)
-    hub = is_contact_hub_turn(sender_type=msg.sender_type, sender_id=msg.sender_id)
-    turn = tools.begin_turn(judged=bool(getattr(adapter, "judges_turns", False)) and not hub)
+    if is_session_bootstrap is None:  # the history of a later attempt may be what was said since
+        is_session_bootstrap = not tools.is_committed(adapter) or (bool(items) and attempt == 1)
+    turn = tools.begin_turn(judged=_is_judged(adapter, msg), attempt=attempt)
     inp = AgentInput(
         msg=msg,
         tools=tools,
@@ -103,11 +103,12 @@ async def run_turn(
         contacts_msg=contacts_msg,
         is_session_bootstrap=is_session_bootstrap,
         room_id=msg.room_id,
+        attempt=attempt,
     )
     error: BaseException | None = None
     try:
         with tools.bound_to(getattr(adapter, "features", None)):
-            async with GuardedNursery("the turn") as nursery:
+            async with hidden_nursery("the turn") as nursery:
                 turn.open_in(nursery)
                 await adapter.on_event(inp)
     except BaseException as exc:  # noqa: ASYNC103 - errors of the adapter are the result
@@ -121,6 +122,11 @@ async def run_turn(
     if result.record == "processed":
         tools.commit(adapter)
     return result
+
+
+def _is_judged(adapter: FrameworkAdapter, msg: PlatformMessage) -> bool:
+    hub = is_contact_hub_turn(sender_type=msg.sender_type, sender_id=msg.sender_id)
+    return bool(getattr(adapter, "judges_turns", False)) and not hub
 
 
 def _in_one_room(msg: PlatformMessage, tools: FakeAgentTools) -> PlatformMessage:

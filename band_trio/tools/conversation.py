@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from band_trio import texts
 from band_trio.protocol.rest import ChatMessage
 from band_trio.protocol.structure import structure
-from band_trio.tools.mentions import bare_handle, normalize_handle
 from band_trio.types import MessageType, PlatformMessage, poses_as_platform, speaker_label
 
 __all__ = [
+    "SINCE_TRIGGER",
     "build_participants_message",
     "format_history_for_llm",
     "format_message_for_llm",
@@ -27,6 +28,9 @@ __all__ = [
     "strip_leading_mentions",
     "to_platform_message",
 ]
+
+SINCE_TRIGGER: Final = "since_trigger"
+"""True in raw items of what the agent itself has said since the message of the turn."""
 
 _UUID_MENTION: Final = re.compile(r"@\[\[([^\[\]\s]+)\]\]")
 _LEADING: Final = re.compile(r"\s*(?:@\S+(?:\s+|$))+")
@@ -39,6 +43,16 @@ Row = TypeVar("Row", ChatMessage, Mapping[str, Any], dict[str, Any])
 
 
 # --------------------------------------------------------------------------- mentions
+
+
+def bare_handle(handle: object) -> str:
+    """Return a handle without its `@`; empty for what is no text."""
+    return handle.strip().lstrip("@") if isinstance(handle, str) else ""
+
+
+def normalize_handle(handle: str) -> str:
+    """Return a handle with exactly one leading `@`."""
+    return "@" + bare_handle(handle)
 
 
 def replace_uuid_mentions(content: str, participants: Iterable[Person]) -> str:
@@ -152,10 +166,13 @@ def _row(message: ChatMessage | Mapping[str, Any]) -> ChatMessage:
     return structure({**defaults, "message_type": MessageType.TEXT.value, **message}, ChatMessage)
 
 
+_poses: Final = lru_cache(maxsize=256)(poses_as_platform)  # few names speak often
+
+
 def _sender_name(message: ChatMessage, participants: Iterable[Person]) -> str | None:
     person = next((p for p in participants if p.get("id") == message.sender_id), {})
     name = person.get("name") or message.sender_name
-    if isinstance(name, str) and poses_as_platform(name):
+    if isinstance(name, str) and (_poses if len(name) < 100 else poses_as_platform)(name):
         # The platform's own lines begin with that word; a participant must not look like it.
         handle = bare_handle(person.get("handle")) or message.sender_id
         return f"{name} (@{handle})"

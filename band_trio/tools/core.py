@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from functools import partial, wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from functools import cached_property, partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 import trio
 
@@ -22,19 +22,19 @@ from band_trio.errors import (
     OutcomeUnknownError,
     RoomExecutionStoppedError,
 )
-from band_trio.hygiene import traceback_text
 from band_trio.link.routes import UNREADABLE, says_stopped
 from band_trio.protocol.rest import Page, Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
+from band_trio.tools.conversation import bare_handle
 from band_trio.tools.custom import CustomToolDef, CustomTools
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.direct import AnswersNames, argument_check
 from band_trio.tools.flights import FlightLostError, Flights
 from band_trio.tools.ledger import Ledger, TurnListener
-from band_trio.tools.mentions import bare_handle, mentionable
+from band_trio.tools.mentions import mentionable
 from band_trio.tools.rest_port import ToolRest
 from band_trio.tools.results import without_nulls
-from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
+from band_trio.types import AdapterFeatures, RoomContext, ToolCallOutcome, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
 
@@ -135,9 +135,34 @@ class ToolCore(AnswersNames):
         """Tools of the application; those of the platform are looked up first."""
         self._hub_room_id = hub_room_id
         self._roster: list[dict[str, Any]] = [dict(person) for person in participants or ()]
-        self._calls: Flights[ToolCallOutcome] = Flights(keep=True)
-        self._sends: Flights[dict[str, Any]] = Flights(keep=False)
-        self._roster_reads: Flights[Page[Participant]] = Flights(keep=False)
+
+    @classmethod
+    def from_context(cls, ctx: RoomContext) -> Self:
+        """Make the tools for the turn that *ctx* describes."""
+        return cls(
+            ctx.room_id,
+            ctx.rest,
+            ctx.participants,
+            hub_room_id=ctx.hub_room_id,
+            agent_id=ctx.agent_id,
+            features=ctx.features,
+            # The context's ledger is the runtime's own, which is what the tools write.
+            turn=cast(Ledger, ctx.turn),
+        )
+
+    # Calls under way, made with the first one: most turns make few.
+
+    @cached_property
+    def _calls(self) -> Flights[ToolCallOutcome]:
+        return Flights(keep=True)
+
+    @cached_property
+    def _sends(self) -> Flights[dict[str, Any]]:
+        return Flights(keep=False)
+
+    @cached_property
+    def _roster_reads(self) -> Flights[Page[Participant]]:
+        return Flights(keep=False)
 
     @property
     def participants(self) -> list[dict[str, Any]]:
@@ -277,19 +302,12 @@ class ToolCore(AnswersNames):
         merged = _merged(known, entry)
         self._roster_reads.forget(self.room_id)  # one under way may not show it
         self._roster = [*others, merged]
-        self._tell_roster(lambda listener: listener.participant_seen(dict(merged)))
+        self.turn.tell(lambda listener: listener.participant_seen(dict(merged)))
 
     def _note_absent(self, participant_id: str) -> None:
         self._roster_reads.forget(self.room_id)
         self._roster = [p for p in self._roster if p.get("id") != participant_id]
-        self._tell_roster(lambda listener: listener.participant_gone(participant_id))
-
-    def _tell_roster(self, notify: Callable[[TurnListener], None]) -> None:
-        try:
-            self.turn.tell(notify)
-        except Exception as exc:  # noqa: BLE001 - somebody was added or removed: the call did not fail
-            why = traceback_text(exc)
-            _log.error("room %s: the local roster could not be updated\n%s", self.room_id, why)
+        self.turn.tell(lambda listener: listener.participant_gone(participant_id))
 
 
 def _tell_seen(person: dict[str, Any], listener: TurnListener) -> None:

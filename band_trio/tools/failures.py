@@ -50,6 +50,10 @@ TIMEOUT_FAILURE: Final = AgentFailure(
 """The turn took longer than its limit; posted by the runtime only."""
 
 
+CRASH_FAILURE: Final = AgentFailure(RUNTIME_PROVIDER, texts.TURN_CRASHED, code="crash")
+"""The runs of the message ended the agent's process; posted by the runtime only."""
+
+
 def generic_provider_failure(provider: str, exc: BaseException) -> AgentFailure:
     """Describe an error of a model provider by a fixed text and the class of *exc*.
 

@@ -7,12 +7,13 @@ only; nothing that a handler says or returns counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Protocol
 
 import attrs
+import trio
 
 from band_trio.errors import TurnClosedError
-from band_trio.nurseries import GuardedNursery
 from band_trio.types import TurnEffect
 
 
@@ -45,15 +46,20 @@ class Ledger:
     judged: bool = True
     """False: returning is success, whatever was recorded."""
     listener: TurnListener | None = None
+    attempt: int = 1
+    """Which run of its message this is; from 2 on an earlier one may have done something."""
+    since: datetime | None = None
+    """When the message of the turn was written, by the platform's clock, if it says so."""
     effects: set[TurnEffect] = attrs.field(factory=set, init=False)
     _settled: bool = attrs.field(default=False, init=False)
     _reported: bool = attrs.field(default=False, init=False)
-    _detached: bool = attrs.field(default=False, init=False)
+    detached: bool = attrs.field(default=False, init=False)
+    """Whether the turn's time limit is suspended."""
     _closed: bool = attrs.field(default=False, init=False)
-    _nursery: GuardedNursery | None = attrs.field(default=None, init=False)
+    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
 
     @property
-    def nursery(self) -> GuardedNursery:
+    def nursery(self) -> trio.Nursery:
         """For work of the adapter beside or after `on_message`; the turn ends when both have.
 
         Raises:
@@ -79,11 +85,6 @@ class Ledger:
         return self._reported
 
     @property
-    def detached(self) -> bool:
-        """Whether the turn's time limit is suspended."""
-        return self._detached
-
-    @property
     def closed(self) -> bool:
         """Whether the turn is over; its tools then refuse every call."""
         return self._closed
@@ -105,8 +106,8 @@ class Ledger:
 
     def detach(self) -> None:
         """Suspend the time limit of the turn, because it waits for a person."""
-        if not self._closed and not self._detached:
-            self._detached = True
+        if not self._closed and not self.detached:
+            self.detached = True
             self.tell(lambda listener: listener.detached())
 
     def check_open(self) -> None:
@@ -118,7 +119,7 @@ class Ledger:
         if self._closed:
             raise TurnClosedError("This turn is over; its tools have no effect any more.")
 
-    def open_in(self, nursery: GuardedNursery | None) -> None:
+    def open_in(self, nursery: trio.Nursery | None) -> None:
         """Give the turn its nursery; the runtime's part."""
         self._nursery = nursery
 

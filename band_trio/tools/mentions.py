@@ -14,6 +14,7 @@ from typing import Any, Final
 from band_trio import texts
 from band_trio.errors import BandToolError, MentionError
 from band_trio.protocol.rest import Mention
+from band_trio.tools.conversation import bare_handle
 
 HINTED: Final = 30
 """Most handles in one hint."""
@@ -23,16 +24,6 @@ _TRAILING: Final = ",.;:!?"
 
 Person = Mapping[str, Any]
 """Somebody with at least `id`; `handle` and `name` may be missing."""
-
-
-def bare_handle(handle: object) -> str:
-    """Return a handle without its `@`; empty for what is no text."""
-    return handle.strip().lstrip("@") if isinstance(handle, str) else ""
-
-
-def normalize_handle(handle: str) -> str:
-    """Return a handle with exactly one leading `@`."""
-    return "@" + bare_handle(handle)
 
 
 def clean_mention(text: str) -> str:

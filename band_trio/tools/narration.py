@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import trio
@@ -19,7 +18,6 @@ import trio
 from band_trio.hygiene import (
     clip,
     redact_credentials_deep,
-    traceback_text,
     without_surrogates,
 )
 from band_trio.protocol.rest import EVENT_CHARS
@@ -65,7 +63,7 @@ async def narrate_call(
     *args* are the model's, as an object or as JSON text. File contents are replaced by their
     size, credentials masked. Never raises except for a stop and cancellation.
     """
-    content = partial(tool_call_content, name, args, call_id, secrets=_secrets(tools))
+    content = tool_call_content(name, args, call_id, secrets=_secrets(tools))
     return await _narrate(tools, content, MessageType.TOOL_CALL, log_level)
 
 
@@ -83,29 +81,20 @@ async def narrate_result(
     *output* is its value (`ToolCallOutcome.value`); what is no text is shown as JSON, pictures
     as a placeholder. Never raises except for a stop and cancellation.
     """
-    content = partial(
-        tool_result_content, name, output, call_id, is_error=is_error, secrets=_secrets(tools)
-    )
+    content = tool_result_content(name, output, call_id, is_error=is_error, secrets=_secrets(tools))
     return await _narrate(tools, content, MessageType.TOOL_RESULT, log_level)
 
 
 async def _narrate(
     tools: AgentToolsProtocol,
-    content: Callable[[], str],
+    content: str,
     message_type: MessageType,
     log_level: int,
 ) -> bool:
     label = f"the {message_type} event"
-    try:
-        shown = content()
-    except Exception as exc:  # noqa: BLE001 - values of the application: no call fails over them
-        why = traceback_text(exc)
-        _log.error("room %s: %s could not be written\n%s", tools.room_id, label, why)
-        await trio.lowlevel.checkpoint()
-        return False
     with trio.move_on_after(NARRATION_SECONDS):
         return await send_event_safe(
-            tools, shown, message_type, log_label=label, log_level=log_level
+            tools, content, message_type, log_label=label, log_level=log_level
         )
     _log.log(log_level, "room %s: %s was given up: too slow", tools.room_id, label)
     return False
@@ -167,7 +156,7 @@ def serialize_or_text(value: Any) -> Any:
     """Return *value* as JSON-safe data; what cannot be taken apart stays as it is."""
     try:
         return serialize_tool_result(value)
-    except RecursionError:
+    except (TypeError, ValueError, RecursionError):
         return value  # `tool_result_text` words it
 
 

@@ -15,9 +15,10 @@ from band_trio.errors import (
 from band_trio.link.pages import PageWalk
 from band_trio.protocol.rest import PAGE, ChatMessage, Page, Participant, Peer
 from band_trio.protocol.structure import unstructure
+from band_trio.tools.conversation import bare_handle
 from band_trio.tools.core import ToolCore, fenced, platform_tool, roster_entry
 from band_trio.tools.definitions import BandTool
-from band_trio.tools.mentions import bare_handle, find_person
+from band_trio.tools.mentions import find_person
 from band_trio.tools.results import cursor_metadata, page_metadata, page_result, without_nulls
 from band_trio.types import TurnEffect
 

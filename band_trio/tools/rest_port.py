@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from band_trio.link.attachments import AttachmentCache
+from band_trio.link.sent import IsIt
 from band_trio.protocol.holdings import (
     Attachment,
     Board,
@@ -106,6 +107,7 @@ class ToolRest(ContactRest, MemoryRest, FileRest, TaskRest, Protocol):
         content: str,
         mentions: Sequence[Mention],
         attachment_ids: Sequence[str] = (),
+        is_it: IsIt | None = None,
         /,
     ) -> MessageReceipt: ...
     async def post_event(
@@ -114,5 +116,6 @@ class ToolRest(ContactRest, MemoryRest, FileRest, TaskRest, Protocol):
         content: str,
         message_type: str,
         metadata: dict[str, Any] | None,
+        is_it: IsIt | None = None,
         /,
     ) -> EventReceipt: ...

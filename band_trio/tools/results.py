@@ -145,7 +145,7 @@ def _written(value: Any) -> str:
 def _described(value: Any) -> str:
     try:
         return str(serialize_tool_result(value))
-    except Exception:  # noqa: BLE001 - a broken __str__ must not fail the call that succeeded
+    except (TypeError, ValueError, RecursionError):  # a model of a library that cannot be dumped
         return f"<{type(value).__name__}>"
 
 

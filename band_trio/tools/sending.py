@@ -1,7 +1,8 @@
 """Sending: messages, events, failures, and the adapter's own notices.
 
-A message that may have been delivered is never sent again. The caller learns that its outcome is
-unknown, and the turn counts as answered, because running it again could say everything twice.
+A message that may have been delivered is never sent again. It is looked for; if it is not found, the
+caller learns that its outcome is unknown, and the turn counts as answered, because running it again
+could say everything twice.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from band_trio.hygiene import (
     has_visible,
     without_surrogates_deep,
 )
+from band_trio.link.sent import IsIt
 from band_trio.protocol import codec
 from band_trio.protocol.rest import (
     EVENT_CHARS,
@@ -53,6 +55,7 @@ from band_trio.tools.mentions import (
     to_send,
     with_handles_hint,
 )
+from band_trio.tools.sent import SentPost
 from band_trio.types import MessageType, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
@@ -188,7 +191,9 @@ class Sending(ToolCore):
         content = clip(content, EVENT_CHARS, SHORTENED)
         try:
             with self._writing(self._deadline(), TurnEffect.OBSERVE):
-                receipt = await self.rest.post_event(self.room_id, content, message_type, data)
+                receipt = await self.rest.post_event(
+                    self.room_id, content, message_type, data, self._is_it(content, message_type)
+                )
         except OutcomeUnknownError as exc:
             self._tell_posted(kind, "unknown")
             raise MessagePostError(OUTCOME_UNKNOWN, texts.EVENT_MAY_BE_POSTED) from exc
@@ -245,8 +250,9 @@ class Sending(ToolCore):
         try:
             with self._writing(deadline, effect):
                 receipt = await self.rest.post_message(
-                    self.room_id, content, people, attachment_ids
-                )
+                    self.room_id, content, people, attachment_ids,
+                    self._is_it(content, MessageType.TEXT, people),
+                )  # fmt: skip
         except OutcomeUnknownError as exc:
             self.turn.record(effect)
             self._tell_posted(kind, "unknown")
@@ -263,6 +269,16 @@ class Sending(ToolCore):
             self._tell_posted(kind, "ok")
             return receipt_dict(receipt, people)
         raise await self._somebody_left() from refusal
+
+    def _is_it(
+        self, content: str, message_type: str, people: Sequence[Mention] | None = None
+    ) -> IsIt | None:
+        """Return what finds this post in the room; None where it could be taken for another."""
+        since = self.turn.since
+        if since is None or self.agent_id is None:
+            return None
+        mentioned = [person.id for person in people] if people is not None else None
+        return SentPost(self.agent_id, since, content, message_type, mentioned, self._roster).is_row
 
     async def _somebody_left(self) -> MessagePostError:
         try:

@@ -30,6 +30,7 @@ from band_trio.errors import (
     TurnClosedError,
 )
 from band_trio.localband import open_local_band
+from band_trio.prompts import repeat_notice
 from band_trio.testing import (
     FakeAgentTools,
     TurnResult,
@@ -113,6 +114,25 @@ async def test_the_framework_is_given_the_turn() -> None:
     assert turn.is_session_bootstrap
     assert turn.system_prompt.startswith("You are Scribe, notes.")
     assert turn.replied
+
+
+async def test_c63_the_framework_is_told_that_a_message_runs_again() -> None:
+    seen: list[Turn] = []
+
+    async def handler(turn: Turn) -> None:
+        seen.append(turn)
+        await turn.tool("band_no_reply")()
+
+    mine = {"role": "assistant", "content": "It is 42.", "since_trigger": True}
+    async with bench(handler) as room:
+        await room.turn("one")
+        await room.turn("two", history=[mine], attempt=2)
+
+    first, again = seen
+    assert (first.attempt, first.prompt) == (1, "[Maria]: one")
+    assert (again.attempt, again.is_session_bootstrap) == (2, False)
+    assert again.history.endswith("[Scribe]: It is 42.")
+    assert again.prompt == f"[System]: {repeat_notice(2)}\n\n[Maria]: two"
 
 
 async def test_tools_are_those_that_the_features_select() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -155,9 +156,12 @@ async def test_cancelled_between_parallel_calls(kind: Kind) -> None:
 
 
 @EACH
-async def test_a_cancelled_turn_that_is_run_again_begins_anew(kind: Kind) -> None:
+async def test_c63_a_cancelled_turn_that_is_run_again_knows_what_it_has_said(kind: Kind) -> None:
     async with bench(kind, [send("one"), SlowTurn(60, NO_REPLY), NO_REPLY]) as b:
         await cancelled_while_it_asks(b, 2, "work", id="m1")
-        await b.turn("work", id="m1")
+        await b.turn("work", id="m1", attempt=2)
 
-        assert texts(b.last) == [("user", "[Maria]: work")]
+        [(posted, _)] = results(b.last)
+        assert json.loads(posted)["success"]
+        assert texts(b.last)[-1][1].endswith("[Maria]: work")
+        assert "worked on the following message before" in texts(b.last)[-1][1]

@@ -17,6 +17,7 @@ from band_trio.errors import (
     ProviderRunError,
     RoomExecutionStoppedError,
 )
+from band_trio.prompts import repeat_notice
 from band_trio.testing import events_of_type, make_message, reported_failures, run_turn
 from band_trio.testing.model_rules import broken_anthropic_rule, broken_openai_rule
 from band_trio.testing.scripted_http import ScriptedServer
@@ -290,14 +291,57 @@ async def test_a_bootstrap_replaces_what_was_kept(kind: Kind) -> None:
 
 
 @EACH
-async def test_a_repeated_turn_starts_from_before(kind: Kind) -> None:
-    async with bench(kind, [NO_REPLY, TextTurn("no call"), NO_REPLY]) as b:
+async def test_c63_a_repeated_turn_goes_on_behind_the_first_and_is_told_so(kind: Kind) -> None:
+    async with bench(kind, [NO_REPLY, LOOK, ErrorTurn(status=500), NO_REPLY, NO_REPLY]) as b:
         await b.turn("zero")
         assert (await b.turn("one", id="m1")).record == "failed"
-        await b.turn("one", id="m1")
+        since = [{**own("It is kept already."), "since_trigger": True}]
+        await b.turn("one", id="m1", attempt=2, history=since)
 
-        assert str(b.last).count("[Maria]: one") == 1
-        assert "no call" not in str(b.last)
+        assert texts(b.last)[-1][1].endswith(f"[System]: {repeat_notice(2)}\n[Maria]: one")
+        assert str(b.last).count("[Maria]: one") == 2
+        assert len(results(b.last)) == 2
+        assert "kept already" not in str(b.last)
+        await b.turn("two")
+        assert str(b.last).count("worked on the following message before") == 1
+
+
+@EACH
+@pytest.mark.parametrize("bootstrap", [True, False])
+async def test_c63_a_repeated_turn_of_a_new_process_knows_what_was_said_since(
+    kind: Kind, bootstrap: bool
+) -> None:
+    history = [said("before")] if bootstrap else []
+    history += [{**own("It is 42."), "since_trigger": True}]
+    async with bench(kind, [NO_REPLY]) as b:
+        result = await b.turn("what?", attempt=2, history=history, is_session_bootstrap=bootstrap)
+
+        assert (result.record, b.tools.chat) == ("processed", [])
+        [*_, answer, question] = texts(b.last)
+        assert answer == ("assistant", "It is 42.")
+        assert question[1].startswith("[System]: You have worked on the following message before")
+        assert "band_no_reply" in question[1]
+
+
+@EACH
+async def test_a_repeated_bootstrap_keeps_calls_that_nobody_was_told(kind: Kind) -> None:
+    history = [said("before")]
+    async with bench(kind, [LOOK, ErrorTurn(status=500), NO_REPLY], emit=()) as b:
+        await b.turn("one", id="m1", history=history, is_session_bootstrap=True)
+        await b.turn("one", id="m1", history=history, is_session_bootstrap=True, attempt=2)
+
+        assert len(results(b.last)) == 1
+        assert str(b.last).count("[Maria]: before") == 1
+
+
+@EACH
+async def test_a_repeated_turn_whose_history_was_not_read_before_gets_it(kind: Kind) -> None:
+    async with bench(kind, [LOOK, ErrorTurn(status=500), NO_REPLY]) as b:
+        await b.turn("one", id="m1")
+        history = [said("before")]
+        await b.turn("one", id="m1", history=history, is_session_bootstrap=True, attempt=2)
+
+        assert "[Maria]: before" in str(b.last)
 
 
 @EACH

@@ -50,10 +50,10 @@ def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value", "told"),
-    [("MAX_TOKENS", "many", "max_tokens must be a whole number from 1, not 'many'"),
+    [("MAX_TOKENS", "many", "max_tokens must be a whole number ≥ 1, not 'many'"),
      ("MAX_TOKENS", "{[", "BAND_OPENAI_MAX_TOKENS cannot be read"),
      ("REQUEST_SECONDS", "2025-13-01", "BAND_OPENAI_REQUEST_SECONDS cannot be read"),
-     ("RELAY_FINAL_TEXT", "1", "relay_final_text must be true or false"),
+     ("RELAY_FINAL_TEXT", "1", "relay_final_text must be True or False"),
      ("EXTRA_BODY", "x", "extra_body must be a mapping")],
 )  # fmt: skip
 def test_wrong_variables_are_named(
@@ -67,7 +67,7 @@ def test_wrong_variables_are_named(
 @pytest.mark.parametrize(
     ("name", "value"),
     [("model", ""), ("max_tokens", 0), ("max_tokens", 1.5), ("max_tool_rounds", -1), ("max_history", "9"),
-     ("request_seconds", float("nan")), ("max_retries", -1)],
+     ("request_seconds", float("nan")), ("request_seconds", float("inf")), ("max_retries", -1)],
 )  # fmt: skip
 def test_wrong_values_are_named(name: str, value: Any) -> None:
     with pytest.raises(BandConfigError, match=name):

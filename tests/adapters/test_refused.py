@@ -251,14 +251,15 @@ async def test_a_failed_turn_is_known_in_the_next(kind: Kind) -> None:
 
 
 @EACH
-async def test_a_failed_turn_that_is_run_again_begins_anew(kind: Kind) -> None:
-    async with bench(kind, [NO_REPLY, LOOK, ErrorTurn(status=500), NO_REPLY]) as b:
+async def test_a_refused_turn_that_is_run_again_begins_anew(kind: Kind) -> None:
+    refused = [ErrorTurn(status=400)] * 2
+    async with bench(kind, [NO_REPLY, LOOK, *refused, NO_REPLY]) as b:
         await b.turn("before")
         assert (await b.turn("work", id="m1")).record == "failed"
-        await b.turn("work", id="m1")
+        await b.turn("work", id="m1", attempt=2)
 
         assert str(b.last).count("[Maria]: work") == 1
-        assert len(results(b.last)) == 1
+        assert len(results(b.last)) == 1  # of the first turn
 
 
 # --------------------------------------------------------------------------- after the reply

@@ -14,6 +14,7 @@ from band_trio.protocol.events import agent_rooms
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.execution import ExecutionContext
 from band_trio.runtime.presence import RoomPresence
+from band_trio.runtime.todo import Run, Todo
 from band_trio.trace import Read
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import payload, push_again
@@ -132,15 +133,15 @@ async def test_c52_g45_a_room_that_breaks_is_started_again_and_loses_nothing(
 ) -> None:
     async with stage() as here:
         room = await here.room()
-        real, broken = ExecutionContext._idle, [True, True]
+        real, broken = ExecutionContext._do, [True, True]
 
-        async def idle(self: ExecutionContext) -> None:
-            if broken:
+        async def do(self: ExecutionContext, todo: Todo) -> None:
+            if broken and isinstance(todo, Run):
                 broken.pop()
                 raise ZeroDivisionError("a bug")
-            await real(self)
+            await real(self, todo)
 
-        monkeypatch.setattr(ExecutionContext, "_idle", idle)
+        monkeypatch.setattr(ExecutionContext, "_do", do)
         async with here.running() as agent:
             await trio.sleep(1)
             await here.settled(await here.say(room, "hello"))
@@ -235,5 +236,5 @@ async def test_c01_g31_after_a_pass_nothing_is_read_before_the_poll(
         async with here.running(config):
             await here.settled(await here.say(room, "bad"), state="failed")
             await trio.sleep(1000)
-            reads = [e for e in here.seen(Read) if e.room_id == room and e.kind == "next"]
+            reads = [e for e in here.seen(Read) if e.room_id == room and e.kind == "messages"]
             assert len(reads) <= 13, "it spins on the message that was given up"

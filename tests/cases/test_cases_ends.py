@@ -54,7 +54,7 @@ async def test_c44_g51_a_silent_platform_on_real_sockets_does_not_keep_the_agent
         room = await here.room()
         with trio.fail_after(8):
             async with here.running(
-                grace=0, close_seconds=0.2, connect_seconds=0.2, reconnect_base_seconds=0.01,
+                grace=0, connect_seconds=0.2, reconnect_base_seconds=0.01,
                 heartbeat_seconds=0.05, dead_seconds=0.2,
             ) as agent:  # fmt: skip
                 await here.settled(await here.say(room, "hello"))
@@ -287,7 +287,7 @@ async def test_c60_g79_the_key_is_in_no_record_and_no_repr(
         here.adapter.behaviour = fails_with_it
         async with here.running() as agent:
             await here.settled(await here.say(room, "hello"))
-            here.band.faults.refuse(500, route="next", times=1)
+            here.band.faults.refuse(500, route="messages", times=1)
             here.band.cut(here.account)
             await here.settled(await here.say(room, "fail"), state="failed")
             runtime, settings = agent._runtime, agent.settings
@@ -338,7 +338,7 @@ async def test_c60_g79_a_platform_that_repeats_the_key_does_not_spread_it(
         key, me = here.account.api_key, here.account
         said = {"code": "c", "message": key, "request_id": key, "details": {f"/{key}": [key]}}
         fault = RequestFault(commit=False, answer=Reply(422, {"error": said}))
-        refusal = here.band.faults.on_request(fault, route="next", times=1)
+        refusal = here.band.faults.on_request(fault, route="messages", times=1)
         superseded = {"reason": key, "message": f"by {key}", "retryable": False}
         with pytest.RaisesGroup(BandSupersededError) as caught:
             async with here.running():

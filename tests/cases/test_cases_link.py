@@ -116,7 +116,7 @@ async def test_c47_g26_interrupts_in_masses_eat_no_request_slots(
 ) -> None:
     async with stage() as here:
         rooms = [await here.room() for _ in range(40)]
-        async with here.running(rest_bulk=4, rest_priority=3, rest_pool=10):
+        async with here.running(rest_bulk=4, rest_priority=3):
             await trio.sleep(5)
             slow = [
                 here.band.faults.delay(0.2, route=route, times=None, agent=here.account)
@@ -225,7 +225,7 @@ async def test_c42_g29_g32_many_rooms_at_the_start_are_joined_once_within_the_li
         rooms = [await here.room() for _ in range(150)]
         faults = here.band.faults
         faults.delay(0.5, route="chats", times=None)
-        faults.delay(0.2, answer=True, route="next", times=None)
+        faults.delay(0.2, answer=True, route="messages", times=None)
         faults.reject_join(chat_room(rooms[7]), times=4)
         agent = here.agent(heartbeat_seconds=1, rest_bulk=10)
         async with trio.open_nursery() as nursery:
@@ -238,7 +238,7 @@ async def test_c42_g29_g32_many_rooms_at_the_start_are_joined_once_within_the_li
             agent.stop()
 
         assert [joins(here, chat_room(room)) for room in rooms] == [1] * 151
-        asked = [row.at for row in here.band.log.requests("next")]
+        asked = [row.at for row in here.band.log.requests("messages")]
         assert max(sum(at <= other < at + 0.199 for other in asked) for at in asked) <= 10
         beats = [row.at for row in here.band.log.of(SocketRecord) if row.what == "heartbeat"]
         assert len(beats) >= 29

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from contextvars import ContextVar
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio import SessionConfig, TurnClosedError
+from band_trio import DefaultPreprocessor, SessionConfig, TurnClosedError
 from band_trio.localband.records import ActivityRecord
 from band_trio.trace import Ended, GivenUp, Recorded
 from tests.runtime.harness import Call, Stage, reply, stage
@@ -382,3 +383,51 @@ async def test_c24_g10_g41_an_interrupt_in_the_tick_of_the_time_limit_decides(
             state: Any = here.band.state(message, here.account)
         assert len(records(here)) == 1
         assert records(here) == [state]
+
+
+# --------------------------------------------------------------------------- the thread
+
+
+def blocking() -> None:
+    time.sleep(0.36)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["the turn's nursery", "a hook", "the preprocessor"])
+async def test_c94_code_that_blocks_the_thread_is_named_with_its_place(
+    where: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def in_a_task() -> None:  # noqa: ASYNC124 - the case
+        blocking()
+
+    class Blocking(DefaultPreprocessor):
+        async def process(self, ctx: Any, event: Any, agent_id: str) -> Any:
+            if where == "the preprocessor":
+                blocking()
+            return await super().process(ctx, event, agent_id)
+
+    async def starts(call: Call) -> None:
+        if where == "the turn's nursery":
+            call.tools.turn.nursery.start_soon(in_a_task)
+        await reply(call)
+
+    async def added(room_id: str, participant: Any) -> None:  # noqa: ASYNC124 - a callback
+        blocking()
+
+    async with stage(starts) as here:
+        room = await here.room()
+        options: dict[str, Any] = {"on_participant_added": added} if where == "a hook" else {}
+        async with here.running(
+            SessionConfig(stall_seconds=0.2), preprocessor=Blocking(), **options
+        ) as agent:
+            await here.settled(await here.say(room, "m"))
+            await here.band.user.add(room, here.band.register_agent("Other"))
+            await trio.sleep(1)
+            place = f"{__file__}:{blocking.__code__.co_firstlineno + 1} in blocking"
+            (problem,) = [each for each in agent.health().problems if "blocked" in each]
+            assert "for 0.4 s" in problem
+            assert place in problem
+            assert room in problem
+            (line,) = [each.getMessage() for each in caplog.records if "blocked" in each.msg]
+            assert place in line
+            assert room in line

@@ -18,7 +18,7 @@ from band_trio.link.link import BandLink
 from band_trio.link.rest import RestClient
 from band_trio.nurseries import hide_nursery
 from band_trio.protocol import events
-from band_trio.trace import TraceEvent, Tracer
+from band_trio.trace import TraceEvent, tracer_of
 from tests.link.phoenix_peer import PhoenixPeer, open_peer, until
 
 AGENT = "a1"
@@ -115,7 +115,7 @@ async def open_world(**options: Any) -> AsyncGenerator[World]:
             )
             credentials = Credentials(AGENT, KEY)
             async with open_api(ENDPOINTS, credentials, config) as api:
-                rest, tracer = RestClient(api), Tracer(trace.append)
+                rest, tracer = RestClient(api), tracer_of(trace.append)
                 link = seen.link = BandLink(credentials, ENDPOINTS, config, rest, tracer, seen)
                 yield World(peer, link, seen, trace, me_statuses, me_requests, nursery)
                 nursery.cancel_scope.cancel()

@@ -6,7 +6,9 @@ import gzip
 import logging
 import re
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import httpx  # noqa: ASYNC127 - the transports of the tests
@@ -20,8 +22,10 @@ from band_trio.config import AgentConfig
 from band_trio.credentials import Credentials
 from band_trio.endpoints import Endpoints
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
-from band_trio.link.api import Answer, Api, Lane, _url, open_api
+from band_trio.link.api import Answer, Api, Lane, open_api
 from band_trio.link.tries import NotSentError
+from band_trio.shares import work_of
+from tests.link.servers import ok, read_request, serving
 
 URL = "http://127.0.0.1:9"
 KEY = "thnv_a_sesame+open"
@@ -116,13 +120,22 @@ async def test_a_request_carries_the_key_in_its_header_only() -> None:
         assert KEY not in repr(api)
 
 
-async def test_g86_c68_a_long_url_is_not_kept() -> None:
-    async with api_over(200) as (ours, _):
-        await ours.once("GET", "/list", params={"cursor": "c"})
-        kept = _url.cache_info().currsize
-        for number in range(3):
-            await ours.once("GET", "/list", params={"cursor": f"{number}{'c' * 4000}"})
-    assert _url.cache_info().currsize == kept
+async def test_the_base_path_of_the_url_stands_in_front() -> None:
+    requests: list[bytes] = []
+
+    async def answer(stream: trio.abc.Stream) -> None:
+        requests.append(await read_request(stream))
+        await stream.send_all(ok())
+
+    async with serving(answer) as port:
+        url = f"http://127.0.0.1:{port}/base"
+        transport = Transport(200)
+        for config in (AgentConfig(), AgentConfig(rest_transport=transport)):
+            async with open_api(Endpoints(url, "ws://h/x"), Credentials("a1", KEY), config) as api:
+                assert (await api.once("GET", "/p", params={"q": "ä b"})).ok
+    assert requests[0].startswith(b"GET /base/p?q=%C3%A4+b HTTP/1.1\r\n")
+    assert f"\r\nHost: 127.0.0.1:{port}\r\n".encode() in requests[0]
+    assert str(transport.seen[0][1].url) == f"{url}/p?q=%C3%A4+b"
 
 
 async def test_a_post_without_body_has_no_content_type() -> None:
@@ -198,6 +211,7 @@ def test_g87_any_headers_are_an_answer(
         assert answer.status == status
         assert len(answer.flaw.splitlines()) <= 1
         assert answer.retry_after is None or 0 <= answer.retry_after <= 3600
+        assert answer.date is None or answer.date.tzinfo is UTC
 
     trio.run(main)
 
@@ -215,6 +229,31 @@ async def test_g87_c69_a_request_that_cannot_be_built_is_refused_like_by_the_pla
         with pytest.raises(BandApiError, match="unsendable_request"):
             await api.post("POST", "/p", json={"n": object()})
     assert transport.seen == []
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "ä"])
+async def test_g87_c69_a_header_that_cannot_be_written_is_refused(value: str) -> None:
+    async with api_over(200) as (api, transport):
+        answer = await api.once("PUT", "/p", headers={"x-file-name": value}, content=b"x")
+    assert (answer.status, answer.error.code) == (400, "unsendable_request")
+    assert transport.seen == []
+
+
+@pytest.mark.parametrize(
+    ("text", "when"),
+    [
+        ("Tue, 01 Jul 2025 10:00:59 GMT", datetime(2025, 7, 1, 10, 0, 59, tzinfo=UTC)),
+        ("Tue, 01 Jul 2025 12:00:59 +0200", datetime(2025, 7, 1, 10, 0, 59, tzinfo=UTC)),
+        ("Tue, 01 Jul 2025 10:00:59", datetime(2025, 7, 1, 10, 0, 59, tzinfo=UTC)),
+        ("yesterday", None),
+        ("", None),
+        (None, None),
+    ],
+)
+async def test_an_answer_is_dated_by_the_platform(text: str | None, when: datetime | None) -> None:
+    headers = {} if text is None else {"Date": text}
+    async with api_over(httpx.Response(200, headers=headers)) as (api, _):
+        assert (await api.once("GET", "/p")).date == when
 
 
 @pytest.mark.parametrize(
@@ -316,13 +355,50 @@ async def test_c48_claims_do_not_queue_behind_bulk(autojump_clock: trio.testing.
     async with api_over(10.0) as (api, transport), trio.open_nursery() as nursery:
         for _ in range(600):
             nursery.start_soon(_forget, api)
+        with work_of("r"):
+            for _ in range(600):
+                nursery.start_soon(_forget, api)
         await trio.testing.wait_all_tasks_blocked()
-        assert transport.running == 24
+        assert transport.running == 12 + 4, "the runtime's, and a third of the application's"
         began = trio.current_time()
         await api.once("POST", "/claim", lane=Lane.PRIORITY)
         assert trio.current_time() - began == pytest.approx(10)
         assert transport.peak <= 32
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("many", [None, "a", "b", "c", "d"])
+async def test_g03_who_asks_for_much_delays_neither_the_runtime_nor_the_rooms(
+    autojump_clock: trio.testing.MockClock, many: str | None
+) -> None:
+    """Reads of the runtime, or the code of one room, against one request of each of the others."""
+    async with api_over(10.0) as (api, _):
+
+        async def ask(room: str | None) -> None:
+            with work_of(room) if room else nullcontext():
+                await api.once("GET", "/p", within=500)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(100):
+                nursery.start_soon(ask, many)
+            await trio.testing.wait_all_tasks_blocked()
+            began = trio.current_time()
+            async with trio.open_nursery() as others:
+                for each in {None, "a", "b", "c", "d"} - {many}:
+                    others.start_soon(ask, each)
+            assert trio.current_time() - began == pytest.approx(10)
+            nursery.cancel_scope.cancel()
+
+
+async def test_c48_one_token_is_enough_for_each_lane(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with api_over(1.0, rest_bulk=1, rest_priority=1) as (api, transport):
+        async with trio.open_nursery() as nursery:
+            for lane in Lane:
+                for _ in range(3):
+                    nursery.start_soon(partial(api.once, "GET", "/p", lane=lane))
+        assert transport.peak == 3
 
 
 async def test_a_transport_of_the_application_is_not_closed() -> None:
@@ -517,14 +593,14 @@ async def test_c47_a_storm_of_cancellations_leaves_the_pool_whole(
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, answer, 0)
         port = listeners[0].socket.getsockname()[1]
-        config = AgentConfig(rest_bulk=6, rest_priority=3, rest_pool=10)
+        config = AgentConfig(rest_bulk=6, rest_priority=3)
         endpoints = Endpoints(f"http://127.0.0.1:{port}", "ws://127.0.0.1:9/x")
         with trio.fail_after(20):
             async with open_api(endpoints, Credentials("a1", KEY), config) as api:
                 for steps in range(1, 61, 3):
                     async with trio.open_nursery() as storm:
                         for n in range(40):
-                            lane = Lane.PRIORITY if n % 4 == 0 else Lane.BULK
+                            lane = Lane.PRIORITY if n % 4 == 0 else Lane.RUNTIME
                             storm.start_soon(_call, api, lane)
                         for _ in range(steps):
                             await trio.lowlevel.checkpoint()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx  # noqa: ASYNC127 - the transport of the tests
@@ -17,6 +18,7 @@ from band_trio.errors import BandApiError, RoomExecutionStoppedError
 from band_trio.link.api import open_api
 from band_trio.link.rest import RestClient
 from band_trio.link.routes import says_stopped
+from band_trio.localband import open_local_band
 from band_trio.protocol.rest import (
     AgentMe,
     ErrorBody,
@@ -96,10 +98,23 @@ async def test_rooms_and_peers() -> None:
         ]
 
 
+async def test_a_page_of_messages_says_when_it_was_served() -> None:
+    at = datetime(2026, 1, 1, 12, 0, 7, 900_000, UTC)
+    async with open_local_band(memory=True, now=lambda: at) as band:
+        agent = band.register_agent("Scribe")
+        room = await band.user.create_room("Room", members=[agent])
+        config = band.connection(agent)["config"]
+        endpoints = Endpoints(band.rest_url, band.ws_url)
+        async with open_api(endpoints, Credentials(agent.id, agent.api_key), config) as api:
+            page = await RestClient(api).list_messages(room.id)
+    assert page.served_at == at.replace(microsecond=0)
+
+
 async def test_reading_work_and_history() -> None:
     meta = {"has_more": True, "limit": 100, "next_cursor": "c 2"}
     async with rest_over(body={"data": [MESSAGE], "metadata": meta}) as (rest, seen):
         page = await rest.list_messages("r1")
+        assert page.served_at is None, "this platform has not said when"
         assert [m.id for m in page.items] == ["m1"]
         assert page.next_cursor == "c 2"
         await rest.list_messages("r1", "c 2", 5)

@@ -31,9 +31,7 @@ class TopicMachine(RuleBasedStateMachine):
         self.holds: dict[str, str] = {}
         self.reports: list[tuple[str, TopicChange]] = []
         self.dirty = False
-        self.table = TopicTable(
-            FIRST, PARALLEL, 10.0, 1.0, self.next_ref, self.report, lambda: None
-        )
+        self.table = TopicTable(FIRST, PARALLEL, 10.0, self.next_ref, self.report, lambda: None)
         self.table.changed = self.note_change
         self.table.begin()
         self.settle()
@@ -143,7 +141,7 @@ TestTopics = TopicMachine.TestCase
 
 def new_table() -> TopicTable:
     refs = iter(map(str, range(1, 99)))
-    return TopicTable(FIRST, 2, 10, 1, lambda: next(refs), lambda *_: None)
+    return TopicTable(FIRST, 2, 10, lambda: next(refs), lambda *_: None)
 
 
 def accept(table: TopicTable, frame: Frame, now: float) -> None:

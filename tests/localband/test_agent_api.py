@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
@@ -21,6 +22,15 @@ async def test_me_has_everything_that_clients_need(band: LocalBand) -> None:
     assert me["description"] == "Takes notes"
     assert me["feature_flags"] == {"ff_file_transfer": False, "ff_room_tasks": False}
     assert structure(me, bodies.AgentMe).owner_uuid == band.user.id
+
+
+async def test_answers_are_dated_by_the_platforms_clock(band: LocalBand) -> None:
+    async with open_rest(band, band.register_agent("Scribe")) as rest:
+        for path, status in (("/agent/me", 200), ("/agent/nonsense", 404)):
+            before = band.world.clock().replace(microsecond=0)
+            answer = await rest("GET", path)
+            assert answer.status_code == status
+            assert before <= parsedate_to_datetime(answer.headers["date"]) <= band.world.clock()
 
 
 async def test_keys_open_their_own_routes_only(band: LocalBand) -> None:

@@ -325,5 +325,5 @@ async def consume(actor: Actor, call: Seen) -> None:
 
 
 def contents(history: HistoryProvider) -> list[Any]:
-    """Return the ids of what a handler was given as history."""
-    return [row["id"] for row in history.raw]
+    """Return the ids of what a handler was given as history before its message."""
+    return [row["id"] for row in history.raw if not row.get("since_trigger")]

@@ -15,7 +15,6 @@ from mcp.types import CallToolResult, TextContent
 
 from band_trio.mcp.http import LocalMCPServer
 from band_trio.mcp.turns import OpenTurns
-from band_trio.nurseries import GuardedNursery
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.catalogue import iter_tool_definitions
 from band_trio.tools.definitions import ToolDefinition
@@ -30,7 +29,7 @@ class OpenTurn:
     """A turn that runs until `end`."""
 
     tools: FakeAgentTools
-    _nursery: GuardedNursery
+    _nursery: trio.Nursery
 
     def end(self) -> None:
         """Cancel it, as an interrupt does."""
@@ -45,7 +44,7 @@ async def open_turn(
     seeds = {"participants": [MARIA], "turn": Ledger(), **seeds}
     tools = FakeAgentTools(room_id=room_id, agent_id="me", **seeds)
     with turns.open(tools):
-        async with GuardedNursery("a turn") as nursery:
+        async with trio.open_nursery() as nursery:
             tools.turn.open_in(nursery)
             yield OpenTurn(tools, nursery)
         tools.turn.close()

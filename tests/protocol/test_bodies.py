@@ -239,6 +239,23 @@ def test_metadata_of_any_shape_is_no_obstacle(metadata: dict[str, Any], entry: A
     assert isinstance(found.delivery("a"), Delivery)
 
 
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "status": st.sampled_from(["delivered", None, 5]),
+            "current_attempt": st.sampled_from([None, 1, True, 1.0, "1"]),
+            "attempts": st.sampled_from([None, [], {}, "", 0, [{"status": "failed"}], [{}]]),
+            "more": json_values,
+        },
+    )
+)
+def test_a_delivery_is_read_as_any_object_is(raw: dict[str, Any]) -> None:
+    assert message(metadata={"delivery_status": {"a": raw}}).delivery("a") == structure(
+        raw, Delivery
+    )
+
+
 def test_spent_attempts_are_those_that_failed() -> None:
     attempts = [{"status": s} for s in ("failed", "success", "failed", "success", "processing")]
     found = message(

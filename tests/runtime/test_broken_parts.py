@@ -11,9 +11,11 @@ import trio
 import trio.testing
 
 from band_trio.runtime.dispatcher import Dispatcher
-from band_trio.runtime.drain import Drain
-from band_trio.runtime.outbox import Outbox
+from band_trio.runtime.drain import Drain, Pass
+from band_trio.runtime.key_check import KeyCheck
 from band_trio.runtime.presence import RoomPresence
+from band_trio.runtime.settler import Settler
+from band_trio.runtime.todo import Run, Settle
 from band_trio.trace import Recorded
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import (
@@ -37,16 +39,16 @@ async def hang(call: Call) -> None:
 
 def breaking(monkeypatch: pytest.MonkeyPatch, times: int, error: BaseException) -> list[float]:
     """Let the passes of every room break so often; return the list of the times."""
-    real = Drain.run_pass
+    real = Drain.find
     broken: list[float] = []
 
-    async def run_pass(self: Drain) -> None:
+    async def find(self: Drain, current: Pass) -> Run | Settle | None:
         if len(broken) < times:
             broken.append(trio.current_time())
             raise error
-        await real(self)
+        return await real(self, current)
 
-    monkeypatch.setattr(Drain, "run_pass", run_pass)
+    monkeypatch.setattr(Drain, "find", find)
     return broken
 
 
@@ -107,7 +109,6 @@ async def test_g45_the_turn_of_a_room_that_breaks_is_released(
             assert agent._runtime._presence is not None
             child = agent._runtime._presence.room(room)
             assert child is not None
-            assert child._nursery is not None
             child._nursery.start_soon(raises(RuntimeError("a bug beside the turn")))
             await here.settled(message)
         assert here.adapter.texts == ["m", "m"]
@@ -179,7 +180,7 @@ def break_down(*args: Any) -> None:
     raise _BugError("a bug")
 
 
-@pytest.mark.parametrize("part", ["outbox", "presence", "adapter", "dispatcher", "listing"])
+@pytest.mark.parametrize("part", ["key check", "presence", "adapter", "dispatcher", "listing"])
 async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
     part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,8 +201,8 @@ async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
     async with life() as here, trio.open_nursery() as nursery:
         here.before = tasks()
         match part:
-            case "outbox":
-                monkeypatch.setattr(Outbox, "serve", fail_later)
+            case "key check":
+                monkeypatch.setattr(KeyCheck, "serve", fail_later)
             case "presence":
                 monkeypatch.setattr(RoomPresence, "serve", serve)
             case "adapter":
@@ -213,7 +214,23 @@ async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
         await part_ends(here)
 
 
-@pytest.mark.parametrize("part", ["outbox", "presence"])
+async def test_g45_a_defect_while_settling_ends_the_run_in_order(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Settler, "_persist", fail_later)
+    async with life() as here:
+        here.before = tasks()
+        room = await here.room()
+        here.band.faults.refuse(500, route="processed", times=None)
+        with pytest.raises(_BugError):
+            async with here.agent():
+                await here.say(room, "m")
+                await trio.sleep(100)
+        assert here.adapter.cleaned == [room]
+        await here.assert_nothing_left()
+
+
+@pytest.mark.parametrize("part", ["the check of the key", "presence"])
 async def test_g45_a_part_that_ends_by_itself_is_an_error_too(
     part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +238,7 @@ async def test_g45_a_part_that_ends_by_itself_is_an_error_too(
         task_status.started()
         await trio.sleep(5)
 
-    monkeypatch.setattr({"outbox": Outbox, "presence": RoomPresence}[part], "serve", ends)
+    monkeypatch.setattr({"presence": RoomPresence}.get(part, KeyCheck), "serve", ends)
     async with life() as here:
         with pytest.raises(RuntimeError, match=f"{part} ended by itself"):
             await here.agent().run()

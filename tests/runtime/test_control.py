@@ -230,7 +230,7 @@ async def test_g50_a_read_of_the_list_that_is_refused_as_stopped_is_a_stop(
         async with here.running(SessionConfig(stopped_resync_seconds=20)) as agent:
             await here.settled(await here.say(room, "before"))
             text = "Agent execution is stopped"
-            refused = here.band.faults.refuse(403, message_text=text, route="next", times=None)
+            refused = here.band.faults.refuse(403, message_text=text, route="messages", times=None)
             here.band.cut(here.account)
             await trio.sleep(30)
             assert agent.health().rooms == {"stopped": 1}

@@ -310,7 +310,7 @@ async def test_g29_a_listed_room_that_may_not_be_read_stays_and_costs_few_listin
         room = await here.room()
         async with here.running(QUIET) as agent:
             await trio.sleep(60)
-            rule = here.band.faults.refuse(status, route="next", room=room, times=None)
+            rule = here.band.faults.refuse(status, route="messages", room=room, times=None)
             here.band.cut(here.account)
             await trio.sleep(60)
             before = len(here.band.log.requests("chats"))
@@ -329,7 +329,7 @@ async def test_g29_a_room_that_may_not_be_read_is_not_left_for_an_incomplete_lis
         room = await here.room()
         async with here.running(QUIET) as agent:
             await trio.sleep(60)
-            here.band.faults.refuse(403, route="next", room=room, times=5)
+            here.band.faults.refuse(403, route="messages", room=room, times=5)
             body = b'{"data": [{"id": 5}], "metadata": {"total_count": 1}}'
             here.band.faults.odd_answer(body, route="chats", times=None)
             here.band.cut(here.account)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 import trio
 import trio.testing
@@ -12,7 +14,16 @@ from band_trio.localband.fault_rules import RequestFault
 from band_trio.localband.faults import error_reply
 from band_trio.types import AgentToolsProtocol, PlatformMessage
 from tests.runtime.harness import Scripted, Stage, reply, stage
-from tests.runtime.views import claims, fail, marks, records, starts
+from tests.runtime.views import (
+    claims,
+    fail,
+    lasting,
+    marks,
+    payload,
+    push_again,
+    records,
+    starts,
+)
 
 POLLING = SessionConfig(idle_resync_seconds=5, idle_resync_max_seconds=5)
 
@@ -223,3 +234,39 @@ async def test_g18_g26_a_claim_that_finds_nothing_once_is_tried_again(
             message = await here.say(room, "hidden")
             await here.settled(message)
         assert here.adapter.texts == ["hidden"]
+
+
+async def test_c66_g84_a_processed_message_that_is_pushed_again_as_new_does_not_fail(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            message = await here.say(room, "m")
+            old = payload(here, message)
+            await here.settled(message)
+        async with here.running():
+            await trio.sleep(5)
+            newer = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+            push_again(here, room, {**old, "inserted_at": newer, "updated_at": newer})
+            await trio.sleep(60)
+        assert here.band.state(message, here.account) == "processed"
+        assert set(here.band.attempts(message, here.account)) == {"success"}
+
+
+async def test_c95_g21_a_message_that_waits_is_run_with_the_text_that_was_pushed_last(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running():
+            await trio.sleep(2)
+            await here.settled(await here.say(room, "before"))
+            here.adapter.on("long")(lasting(5))
+            first = await here.say(room, "long")
+            await here.adapter.until_running()
+            second = await here.say(room, "old")
+            edited = payload(here, second)
+            push_again(here, room, {**edited, "content": edited["content"].replace("old", "new")})
+            await here.settled(first, second)
+        assert here.adapter.texts == ["before", "long", "new"]

@@ -84,18 +84,6 @@ async def test_g79_c14_error_text_is_clean_short_masked_and_accepted_at_once(
         assert text not in report["content"]
 
 
-async def test_g79_the_limit_is_an_option(autojump_clock: trio.testing.MockClock) -> None:
-    async def fail(call: Call) -> None:
-        await trio.lowlevel.checkpoint()
-        raise ValueError("x" * 500)
-
-    async with stage(fail) as here:
-        async with here.running(SessionConfig(error_text_chars=40)):
-            message = await here.say(await here.room(), "m")
-            await here.settled(message, state="failed")
-        assert len(error_of(here.band.world, message, here.account.id)) <= 40
-
-
 async def test_g79_a_text_that_the_platform_refuses_is_replaced_by_the_bare_name(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from band_trio import Agent
 from band_trio.localband.fault_rules import Cut
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.backlog import Backlog
-from band_trio.runtime.cycle import Cycle, CycleEnd
 from band_trio.runtime.dispatcher import Dispatcher
-from band_trio.runtime.intake import Intake
+from band_trio.runtime.entries import Entry
+from band_trio.runtime.execution import ExecutionContext
+from band_trio.runtime.journal import Journal
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.invariants import check, check_final
 
@@ -195,13 +195,13 @@ def test_g03_two_rooms_and_a_cut_in_the_middle() -> None:
 
 def lose_hints(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lose every second push without a trace."""
-    real, count = Intake.offer, iter(range(1_000_000))
+    real, count = ExecutionContext.offer, iter(range(1_000_000))
 
-    def offer(self: Intake, hint: ChatMessage) -> None:
+    def offer(self: ExecutionContext, message: ChatMessage) -> None:
         if next(count) % 2:
-            real(self, hint)
+            real(self, message)
 
-    monkeypatch.setattr(Intake, "offer", offer)
+    monkeypatch.setattr(ExecutionContext, "offer", offer)
 
 
 def forget_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,20 +212,30 @@ def forget_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run what a push brings although it was run before."""
-    monkeypatch.setattr(Backlog, "is_known", lambda *args: False)
-    monkeypatch.setattr(Intake, "follows", lambda *args: True)
+
+    def settled(self: Journal, entry: Entry, *args: Any) -> None:
+        message = entry.message
+        real(self, entry, *args)
+        if message is not None and entry.id not in again:
+            again.add(entry.id)
+            self.entries.forget(entry)
+            self.pushed(message, trio.current_time())
+
+    real, again = Journal._settled, set[str]()
+    monkeypatch.setattr(Journal, "_settled", settled)
+    monkeypatch.setattr(Journal, "follows", lambda *args: True)
 
 
 def share_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all rooms wait for each other."""
-    real = Cycle.run
+    real = ExecutionContext._run
     locks: dict[object, trio.Lock] = {}
 
-    async def run(self: Cycle, *args: Any, **kwargs: Any) -> CycleEnd:
+    async def run(self: ExecutionContext, entry: Entry) -> None:
         async with locks.setdefault(trio.lowlevel.current_root_task(), trio.Lock()):
-            return await real(self, *args, **kwargs)
+            await real(self, entry)
 
-    monkeypatch.setattr(Cycle, "run", run)
+    monkeypatch.setattr(ExecutionContext, "_run", run)
 
 
 @pytest.mark.slow

@@ -161,7 +161,7 @@ async def test_g04_g05_a_list_that_looked_empty_while_stopped_lets_nothing_overt
             here.band.signal(here.account, "stop", room_id=room, correlation_id="a stop")
             await trio.sleep(1)
             here.band.faults.delay_push(2.5, event="agent.control", times=2)
-            here.band.faults.delay(1, route="next", skip=1)  # behind the probe
+            here.band.faults.delay(1, route="messages", skip=1)  # behind the probe
             here.band.faults.delay(1, route="processing")
             await here.say(room, "one")
             await trio.sleep(0.1)

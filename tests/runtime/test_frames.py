@@ -16,7 +16,7 @@ import trio.testing
 
 from band_trio import SessionConfig
 from band_trio.link.state import LinkListener
-from band_trio.runtime import backlog, control, intake, presence, roster
+from band_trio.runtime import journal, journals, presence, roster
 from band_trio.runtime.dispatcher import Dispatcher
 from band_trio.runtime.execution import ExecutionContext
 from band_trio.trace import Controlled, EpochBegan, RoomServed, Started
@@ -260,10 +260,11 @@ def test_g80_what_the_dispatcher_calls_cannot_wait() -> None:
     ]
     functions += [
         getattr(ExecutionContext, name)
-        for name in ("offer", "mark_dirty", "control", "new_epoch", "leave", "observe_stop")
+        for name in ("offer", "joined", "control", "new_epoch", "leave", "observe_stop")
     ]
-    functions += [intake.Intake.offer, intake.Intake.mark, roster.Roster.added]
-    functions += [roster.Roster.removed, control.RoomControl.apply, backlog.Backlog.is_for_us]
+    for whole in (journal.Journal, journals.Journals):
+        functions += [each for each in vars(whole).values() if inspect.isfunction(each)]
+    functions += [roster.Roster.added, roster.Roster.removed]
     assert not any(inspect.iscoroutinefunction(each) for each in functions)
     tree = ast.parse(inspect.getsource(inspect.getmodule(Dispatcher)))  # type: ignore[arg-type]
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFor)]

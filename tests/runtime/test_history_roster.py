@@ -291,7 +291,8 @@ async def test_g64_a_retry_reuses_the_load(autojump_clock: trio.testing.MockCloc
             await here.settled(message, state="failed")
             await trio.sleep(60)
         assert [contents(call) for call in here.adapter.calls] == [["m0", "m1", "m2"]] * 3
-        assert reads(here, room).count("context") == 1
+        # One for what was said before, and one for each later run for what we have said since.
+        assert reads(here, room).count("context") == 3
 
 
 # --------------------------------------------------------------------------- system lines
@@ -504,8 +505,8 @@ async def test_g29_g33_c35_changes_during_an_outage_are_seen_after_it(
             new = await here.room()
             await here.band.user.remove(lost, here.account)
             asked = await here.say(room, "ask @b")
-            await here.settled(asked)
-            await here.settled(await here.say(new, "hello"))
+            hello = await here.say(new, "hello")
+            await here.settled(asked, hello)
             topics = here.band.session(here.account)
             assert topics is not None
             joined = {topic.split(":")[1] for topic in topics.joined if "room:" in topic}
@@ -517,3 +518,162 @@ async def test_g29_g33_c35_changes_during_an_outage_are_seen_after_it(
         assert [each["id"] for each in replies[0]["metadata"]["mentions"]] == [bee.id]
         assert joined == {room, new}
         assert here.adapter.cleaned[0] == lost
+
+
+# --------------------------------------------------------------------------- who is not known
+
+
+async def arrives_unheard(here: Stage, room: str, name: str) -> Any:
+    """Add somebody whose arrival is not pushed, nor their name with what they say."""
+
+    def nameless(frame: Any) -> Any:
+        return attrs.evolve(frame, payload={**frame.payload, "sender_name": None})
+
+    rule = here.band.faults.suppress(when=lambda facts: True, times=None)
+    guest = here.band.register_agent(name)
+    await here.band.user.add(room, guest)
+    rule.lift()
+    here.band.faults.alter(nameless, event="message_created", times=None)
+    return guest
+
+
+async def warmed_up(here: Stage, room: str) -> int:
+    """Run two turns, the second of which reads the roster after the join; return the reads."""
+    for text in ("m0", "m1"):
+        await here.settled(await here.say(room, text))
+        await trio.sleep(1)
+    return reads(here, room).count("participants")
+
+
+@pytest.mark.parametrize("how", ["sender", "mention", "reference"])
+async def test_g85_c67_somebody_who_is_not_known_is_looked_up_before_the_turn(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            before = await warmed_up(here, room)
+            guest = await arrives_unheard(here, room, "Guest")
+            if how == "sender":
+                message = say_as(here, room, guest.id, "hello")
+            else:
+                kind = {"kind": "reference"} if how == "reference" else {}
+                mentions = [{"id": here.account.id}, {"id": guest.id, **kind}]
+                body = {"message": {"content": "ask them", "mentions": mentions}}
+                world = here.band.world
+                user = world.parties[here.band.user.id]
+                message = posting.post_message(world, world.rooms[room], user, body).id
+            await here.settled(message)
+            call = here.adapter.calls[-1]
+            assert "Guest" in str(call.participants_msg)
+            assert "Guest" in [person["name"] for person in call.tools.participants]
+            if how == "sender":
+                assert call.msg.sender_name == "Guest"
+                assert call.msg.format_for_llm().startswith("[Guest]: ")
+            else:
+                assert f"@{guest.handle}" in call.msg.content
+            assert reads(here, room).count("participants") == before + 1
+            await here.settled(say_as(here, room, guest.id, "again"))
+            assert reads(here, room).count("participants") == before + 1
+
+
+async def test_g85_c67_the_name_of_a_sender_is_in_the_history_too(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The row of the context has no name either; the roster of the turn has it."""
+
+    async def twice(call: Call) -> None:
+        if call.text == "hello":
+            raise ValueError("no")
+        await reply(call)
+
+    async with stage(twice) as here:
+        room = await here.room()
+        session = attrs.evolve(QUIET, report_turn_failures_to_room=False)
+        async with here.running(session):
+            await trio.sleep(1)
+            guest = await arrives_unheard(here, room, "Guest")
+            world = here.band.world
+            first = say_as(here, room, guest.id, "hello")
+            await here.settled(first, state="failed")
+            row = {**world.messages[first].render(), "sender_name": None}
+            about = {"has_more": False, "limit": 100, "next_cursor": None}
+            page = {"data": [row], "metadata": about}
+            here.band.faults.odd_answer(json.dumps(page, default=str).encode(), route="context")
+            await here.settled(say_as(here, room, guest.id, "well?"))
+
+        call = here.adapter.calls[-1]
+        assert [item["sender_name"] for item in call.history.raw] == ["Guest"]
+
+
+async def test_g85_who_stays_unknown_is_looked_up_once_until_somebody_comes_or_goes(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        ghost, other = here.band.register_agent("Ghost"), here.band.register_agent("Other")
+
+        async def turn() -> int:
+            """Have Ghost, who has left unheard, be mentioned; return how often was looked."""
+            before = reads(here, room).count("participants")
+            await here.band.user.add(room, ghost)
+            mentions = [{"id": here.account.id}, {"id": ghost.id}]
+            body = {"message": {"content": "ask them", "mentions": mentions}}
+            world = here.band.world
+            user = world.parties[here.band.user.id]
+            here.band.faults.delay(2, route="processing")  # the claim: by then Ghost is gone
+            message = posting.post_message(world, world.rooms[room], user, body).id
+            await here.band.user.remove(room, ghost)
+            await here.settled(message)
+            return reads(here, room).count("participants") - before
+
+        async with here.running(QUIET):
+            await warmed_up(here, room)
+            here.band.faults.suppress(
+                when=lambda facts: (
+                    "participant" in facts.frame.event and facts.frame.payload.get("id") == ghost.id
+                ),
+                times=None,
+            )
+            assert [await turn(), await turn(), await turn()] == [1, 0, 0]
+            await here.band.user.add(room, other)
+            await trio.sleep(1)
+            assert [await turn(), await turn()] == [1, 0]
+
+
+async def test_g85_a_look_up_that_fails_is_made_again_before_the_next_turn(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def decline(call: Call) -> None:
+        await call.tools.no_reply()  # a reply would read the roster itself
+
+    async with stage(decline) as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            await warmed_up(here, room)
+            guest = await arrives_unheard(here, room, "Guest")
+            rule = here.band.faults.refuse(403, route="participants", times=None)
+            await here.settled(say_as(here, room, guest.id, "hello"))
+            assert here.adapter.calls[-1].msg.sender_name is None
+            assert rule.hits == 2
+            rule.lift()
+            await here.settled(await here.say(room, "next"))
+            assert "Guest" in str(here.adapter.calls[-1].participants_msg)
+
+
+async def test_g85_we_are_known_although_the_roster_does_not_show_us(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        guest = here.band.register_agent("Guest")
+        rows = [row for row in await here.band.user.participants(room) if row["type"] == "User"]
+        body = json.dumps({"data": rows}).encode()
+        here.band.faults.odd_answer(body, route="participants", times=None)
+        async with here.running(QUIET):
+            before = await warmed_up(here, room)
+            await here.band.user.add(room, guest)
+            await trio.sleep(1)
+            await here.settled(await here.say(room, "m2"))
+            assert "Guest" in str(here.adapter.calls[-1].participants_msg)
+            assert reads(here, room).count("participants") == before

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import attrs
 import pytest
 import trio
 import trio.testing
 
-from band_trio import InputNotAccepted, SessionConfig
+from band_trio import (
+    AgentInput,
+    DefaultPreprocessor,
+    InputNotAccepted,
+    RoomContext,
+    SessionConfig,
+)
 from band_trio.localband.records import ActivityRecord
 from band_trio.trace import ActivityReported
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
@@ -55,6 +62,26 @@ async def test_g71_c58_a_turn_is_shown_after_the_delay_refreshed_and_ended_once(
             await here.settled(await here.say(room, "m0"))
             await trio.sleep(20)
             assert told(here, began) == expected
+
+
+async def test_g71_g72_the_delay_begins_with_the_handler(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Slow(DefaultPreprocessor):
+        async def process(self, ctx: RoomContext, event: Any, agent_id: str) -> AgentInput | None:
+            await trio.sleep(1)
+            return await super().process(ctx, event, agent_id)
+
+    async with stage(lasting(0.2)) as here:
+        room = await here.room()
+        here.band.faults.delay(0.7, route="processing", times=None)
+        async with here.running(QUIET, preprocessor=Slow()):
+            await here.settled(await here.say(room, "short"))
+            assert sent(here, "activity") == []
+            here.adapter.behaviour = lasting(0.3)
+            await here.settled(await here.say(room, "long"))
+            await trio.sleep(1)
+        assert reported(here) == [True, False]
 
 
 async def test_g71_c58_two_turns_back_to_back_are_two_series(

@@ -44,13 +44,14 @@ async def test_g04_g05_a_push_that_overtakes_its_predecessors_waits_for_them_on_
 ) -> None:
     async with stage() as here:
         room = await here.room()
+        here.band.faults.delay(5, route="messages", times=1)
         async with here.running():
             await trio.sleep(1)
             here.band.faults.suppress(event="message_created", times=2)
             messages = [await here.say(room, f"m{n}") for n in range(3)]
             await here.settled(*messages)
 
-        assert started(here) == messages  # the third push finds a room without a watermark
+        assert started(here) == messages  # the third push finds a list that was not read yet
 
 
 async def test_g30_a_burst_beyond_every_bound_loses_nothing_and_keeps_its_order(
@@ -100,7 +101,7 @@ async def test_g31_many_requests_for_a_read_cause_one_more_pass(
         room = await here.room()
         async with here.running():
             await trio.sleep(5)
-            here.band.faults.delay(10, route="next", times=1)
+            here.band.faults.delay(10, route="messages", times=1)
             here.band.faults.duplicate(50, event="message_created")
             before = len([e for e in here.seen(Read) if e.room_id == room])
             message = await here.say(room, "many")
@@ -108,28 +109,46 @@ async def test_g31_many_requests_for_a_read_cause_one_more_pass(
             reads = [e.kind for e in here.seen(Read) if e.room_id == room][before:]
 
         assert here.band.state(message, here.account) == "processed"
-        assert reads.count("next") <= 2
         assert reads.count("messages") <= 2
         assert started(here) == [message]
 
 
-async def test_g32_speculative_reads_stay_within_the_rate_and_are_spread(
+async def test_g32_polls_of_many_rooms_stay_within_the_rate(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    session = SessionConfig(idle_resync_seconds=2, idle_resync_max_seconds=2)
+    async with stage() as here:
+        rooms = [await here.room() for _ in range(100)]
+        async with here.running(session, resync_rate=10):
+            await trio.sleep(60)
+            polls = [at for at, e in here.trace if isinstance(e, Read) and e.kind == "next"]
+        assert len({e.room_id for _, e in here.trace if isinstance(e, Read)}) >= len(rooms)
+        assert len(polls) > 500
+        for begin in range(60):
+            assert sum(begin <= at < begin + 1 for at in polls) <= 10 + 1
+
+
+async def test_g25_g32_the_first_reads_of_a_connection_go_as_fast_as_the_answers_allow(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
-        rooms = [await here.room() for _ in range(100)]
-        async with here.running(resync_rate=10, resync_burst=5):
-            await trio.sleep(60)
-            mark = trio.current_time()
+        rooms = [await here.room() for _ in range(300)]
+        async with here.running():
+            await trio.sleep(30)
+            refused = here.band.faults.refuse(429, route="messages", times=1, retry_after=5)
+            here.band.faults.delay(0.1, route="messages", times=None)
             here.band.cut(here.account)
-            await trio.sleep(60)
-
-        reads = [when for when, e in here.trace if isinstance(e, Read) and e.kind == "next"]
-        assert len({e.room_id for _, e in here.trace if isinstance(e, Read)}) >= len(rooms)
-        for since in (0.0, mark):
-            for begin in range(int(since), int(since) + 50):
-                within = [when for when in reads if begin <= when < begin + 1]
-                assert len(within) <= 10 + 5 + 1
+            cut, before = trio.current_time(), len(here.trace)
+            await trio.sleep(30)
+        read = {
+            e.room_id: at - cut for at, e in here.trace[before:]
+            if isinstance(e, Read) and e.kind == "messages"
+        }  # fmt: skip
+        assert refused.hits == 1
+        assert sorted(read) == sorted(rooms)
+        told = [at for at in read.values() if at < 5]
+        assert len(told) <= 24, "a told wait is obeyed by all"
+        assert max(read.values()) < 25
 
 
 async def test_g25_after_a_reconnect_each_room_reads_its_list(
@@ -140,7 +159,7 @@ async def test_g25_after_a_reconnect_each_room_reads_its_list(
         async with here.running():
             await trio.sleep(5)
             here.band.faults.suppress(event="message_created", times=None)
-            here.band.faults.refuse(500, route="next", times=3)
+            here.band.faults.refuse(500, route="messages", times=3)
             here.band.cut(here.account)
             cut = trio.current_time()
             messages = [await here.say(room, "missed") for room in sorted(rooms)]

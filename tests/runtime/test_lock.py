@@ -232,12 +232,6 @@ def test_g61_c72_what_the_file_says_is_quoted_in_one_short_line(text: bytes, quo
     assert len(told.splitlines()) == 1
 
 
-def test_g61_a_pipe_or_a_link_in_the_place_of_the_file_is_not_read() -> None:
-    os.mkfifo(lock_path("pipe"))
-    lock_path("link").symlink_to("/dev/zero")
-    assert module._holder(lock_path("pipe")) == module._holder(lock_path("link")) == ""
-
-
 def test_g61_a_system_without_locks_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -104,7 +104,7 @@ async def test_g54_leaving_does_not_wait_for_a_read_or_a_claim(
 ) -> None:
     async with life() as here:
         reading, claiming = await here.room(), await here.room()
-        here.band.faults.hang(route="next", room=reading, times=None)
+        here.band.faults.hang(route="messages", room=reading, times=None)
         here.band.faults.hang(route="processing", room=claiming, times=None)
         async with here.running():
             await here.say(claiming, "m")

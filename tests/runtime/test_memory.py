@@ -14,7 +14,7 @@ from tests.runtime.harness import Stage, stage
 
 PACKAGES = ("band_trio.runtime.", "band_trio.link.", "band_trio.tools.", "trio.")
 
-KNOWN = "band_trio.runtime.known.KnownMessage"
+KNOWN = "band_trio.runtime.entries.Entry"
 
 
 def ours() -> Counter[str]:
@@ -129,8 +129,8 @@ async def test_g77_controls_of_unknown_rooms_are_bounded(
             here.band.signal(here.account, "stop", room_id=f"room-{number}")
         await trio.testing.wait_all_tasks_blocked()
         assert agent._runtime is not None
-        assert agent._runtime._presence is not None
-        assert len(agent._runtime._presence.unserved._rooms) == 1024
+        assert agent._runtime.parts is not None
+        assert len(agent._runtime.parts.journals._all) == 1024
         assert agent.health().rooms == {}
 
 

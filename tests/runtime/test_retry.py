@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from band_trio import BandConfigError, InputNotAccepted, SessionConfig
-from band_trio.runtime import known
+from band_trio.runtime import entries
 from band_trio.trace import Claimed, GivenUp, Recorded, Started
 from tests.runtime.harness import Call, Stage, reply, stage
 
@@ -142,7 +142,7 @@ async def test_g36_after_the_hold_later_messages_run_and_the_set_aside_one_still
 async def test_g36_more_messages_than_can_be_set_aside_are_held_and_keep_their_back_off(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(known._CAPACITY, known.Known.SET_ASIDE, 5)
+    monkeypatch.setitem(entries.CAPACITY, entries.Phase.ASIDE, 5)
     session = SessionConfig(
         max_message_retries=3, retry_base_seconds=1000, retry_cap_seconds=1000, hold_seconds=0.1
     )
@@ -304,12 +304,12 @@ async def test_g01_c01_one_bad_message_does_not_starve_its_room(
             here.band.faults.suppress(event="message_created", times=None)
             here.band.cut(here.account)
             later = [await here.say(room, "m2"), await here.say(room, "m3")]
-            cut, before = trio.current_time(), len(here.band.log.requests("next"))
+            cut, before = trio.current_time(), len(here.band.log.requests("messages"))
             await here.settled(*later)
             await trio.sleep(5)
             assert trio.current_time() - cut < 10
             # One pass after the reconnect, and one after the join of the room's topic.
-            assert len(here.band.log.requests("next")) - before <= 3
+            assert len(here.band.log.requests("messages")) - before <= 3
             quiet = len(here.band.log.requests())
             await trio.sleep(1000)
 

@@ -18,7 +18,7 @@ from tests.runtime.invariants import check, check_final
 from tests.runtime.lifecycle_kit import AtStep, stride
 
 ROUTES = [
-    "next", "messages", "processing", "participants", "context", "activity",
+    "messages", "processing", "participants", "context", "activity",
     "post_message", "processed", "failed", "post_event",
 ]  # fmt: skip
 

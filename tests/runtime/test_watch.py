@@ -8,7 +8,14 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio import PlatformMessage, SessionConfig, ShutdownReport
+from band_trio import (
+    AgentInput,
+    DefaultPreprocessor,
+    PlatformMessage,
+    RoomContext,
+    SessionConfig,
+    ShutdownReport,
+)
 from band_trio.types import AgentToolsProtocol
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import LifeStage, Noted, life, raises
@@ -27,7 +34,7 @@ async def swallows(*args: object) -> None:
 
 
 @pytest.mark.parametrize("indicator", [True, False])
-@pytest.mark.parametrize("how", ["timeout", "interrupt"])
+@pytest.mark.parametrize("how", ["timeout", "interrupt", "interrupt, late"])
 async def test_g47_c17_a_handler_that_goes_on_after_its_end_is_named(
     how: str,
     indicator: bool,
@@ -42,17 +49,55 @@ async def test_g47_c17_a_handler_that_goes_on_after_its_end_is_named(
         )
         async with here.running(session) as agent:
             message = await here.say(room, "bad")
-            await trio.sleep(2)
-            if how == "interrupt":
+            await trio.sleep(26 if "late" in how else 2)
+            if "interrupt" in how:
                 await here.band.user.interrupt(here.account)
             await trio.sleep(9)
             assert agent.health().stalled == ()
             await trio.sleep(2)
             assert agent.health().stalled == (room,)
-            assert f"told to end ({how}) 10 s ago and still runs" in caplog.text
+            assert f"told to end ({how.split(',')[0]}) 10 s ago and still runs" in caplog.text
             await here.settled(message, state="failed" if how == "timeout" else "processed")
             assert agent.health().stalled == ()
             await here.settled(await here.say(room, "next"))
+
+
+async def test_g47_a_turn_that_ends_when_it_is_told_to_is_not_named(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with life() as here:
+        here.adapter.on("long")(swallows)
+        room = await here.room()
+        async with here.running() as agent:
+            message = await here.say(room, "long")
+            await trio.sleep(5)
+            await here.band.user.interrupt(here.account)
+            await here.settled(message)
+            await trio.sleep(30)
+            assert agent.health().stalled == ()
+            assert "still runs" not in caplog.text
+
+
+async def test_g47_a_preprocessor_that_goes_on_after_its_end_is_named(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Stuck(DefaultPreprocessor):
+        async def process(self, ctx: RoomContext, event: Any, agent_id: str) -> AgentInput | None:
+            await shielded()
+            return None
+
+    async with life() as here:
+        room = await here.room()
+        async with here.running(preprocessor=Stuck()) as agent:
+            message = await here.say(room, "m")
+            await trio.sleep(20)
+            await here.band.user.interrupt(here.account)
+            await trio.sleep(9)
+            assert agent.health().stalled == ()
+            await trio.sleep(2)
+            assert agent.health().stalled == (room,)
+            await here.settled(message)
+            assert agent.health().stalled == ()
 
 
 class Controls(Noted):

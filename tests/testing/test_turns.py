@@ -103,6 +103,23 @@ async def test_the_turn_ends_with_its_nursery_and_is_closed_then(
         await tools.send_message("too late", ["x"])
 
 
+async def test_an_attempt_is_what_the_turn_is_told() -> None:
+    tools = FakeAgentTools()
+    seen: list[tuple[int, int, bool]] = []
+
+    async def work(inp: AgentInput) -> None:
+        seen.append((inp.attempt, inp.tools.turn.attempt, inp.is_session_bootstrap))
+        await inp.tools.no_reply()
+
+    mine = [{"role": "assistant", "content": "x", "since_trigger": True}]
+    adapter = Bare(work)
+    await run_turn(adapter, make_message("a"), tools, attempt=2, history=mine)
+    await run_turn(adapter, make_message("a"), tools, attempt=3, history=mine)
+    await run_turn(adapter, make_message("b"), tools)
+
+    assert seen == [(2, 2, True), (3, 3, False), (1, 1, False)]
+
+
 async def test_the_same_tools_serve_several_turns() -> None:
     tools = FakeAgentTools()
 

@@ -29,6 +29,7 @@ class Context:
     rest: Any = None
     features: AdapterFeatures = attrs.field(factory=AdapterFeatures)
     turn: Ledger = attrs.field(factory=Ledger)
+    attempt: int = 1
     participants: list[dict[str, Any]] = attrs.field(factory=lambda: [SELF, MARIA])
     loads: list[str] = attrs.field(factory=list)
     commits: int = 0
@@ -76,6 +77,16 @@ async def test_a_later_turn_gets_no_history() -> None:
 
     assert inp is not None
     assert (len(inp.history), inp.is_session_bootstrap, ctx.loads) == (0, False, [])
+
+
+async def test_g81_a_turn_that_runs_again_gets_what_was_said_since() -> None:
+    since = [{"id": "m2", "since_trigger": True}]
+    ctx = Context(history=since, is_session_bootstrap=False, attempt=2)
+
+    inp = await DefaultPreprocessor().process(ctx, _event(), ME)
+
+    assert inp is not None
+    assert (inp.attempt, inp.history.raw, inp.is_session_bootstrap) == (2, since, False)
 
 
 async def test_history_that_cannot_be_loaded_is_no_bootstrap(

@@ -169,3 +169,20 @@ def test_roles(tmp_path: Path) -> None:
     assert prompts.load_role_prompt("reviewer", tmp_path) == prompts.get_role_prompt("reviewer")
     assert prompts.load_role_prompt("../planner", tmp_path) is None
     assert prompts.load_role_prompt("poet") is None
+
+
+# --------------------------------------------------------------------------- a message again
+
+
+def test_c63_a_model_is_told_that_it_may_have_answered() -> None:
+    assert prompts.repeat_notice(1) is None
+    told = prompts.repeat_notice(2)
+    assert told is not None
+    assert "may already have answered" in told
+    assert "band_no_reply" in told
+
+
+def test_a_tool_that_is_not_offered_is_not_named() -> None:
+    told = prompts.repeat_notice(3, AdapterFeatures(exclude_tools=("band_no_reply",)))
+    assert told is not None
+    assert "band_no_reply" not in told

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from band_trio.errors import TurnClosedError
-from band_trio.nurseries import GuardedNursery
 from band_trio.tools.ledger import Ledger
 from tests.tools.kit import Ear
 
@@ -14,7 +14,7 @@ async def test_the_nursery_is_there_while_the_turn_is_open() -> None:
     turn = Ledger()
     with pytest.raises(TurnClosedError, match="no nursery"):
         assert turn.nursery is not None
-    async with GuardedNursery("a turn") as nursery:
+    async with trio.open_nursery() as nursery:
         turn.open_in(nursery)
         assert turn.nursery is nursery
         turn.close()

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from band_trio.link.api import Answer
-from band_trio.runtime.claim import ClaimOutcome, ClaimResult, claim_outcome
-from band_trio.runtime.mark import MarkResult, mark_result
+from band_trio.runtime.answers import (
+    FINAL,
+    ClaimOutcome,
+    ClaimResult,
+    MarkResult,
+    claim_outcome,
+    mark_result,
+)
 
 
 def error(code: str = "", message: str = "") -> dict[str, Any]:
@@ -49,9 +55,9 @@ def test_g09_only_a_200_is_a_claim(status: int, body: Any, result: ClaimResult) 
     assert claim_outcome(Answer(status, body)).result is result
 
 
-def test_a_claim_carries_its_number_and_the_told_wait() -> None:
-    claimed = Answer(200, {"data": {"id": "m", "success": True, "attempt_number": 3}})
-    assert claim_outcome(claimed) == ClaimOutcome(ClaimResult.CLAIMED, attempt_number=3)
+def test_g84_a_claim_carries_the_told_wait_and_no_number() -> None:
+    claimed = Answer(200, {"data": {"id": "m", "success": True, "attempt_number": 30}})
+    assert claim_outcome(claimed, 1.5) == ClaimOutcome(ClaimResult.CLAIMED, took=1.5)
     told = ClaimOutcome(ClaimResult.LATER, retry_after=7.5)
     assert claim_outcome(Answer(429, None, 7.5)) == told
 
@@ -84,8 +90,4 @@ def test_g11_g15_what_an_answer_to_a_mark_means(status: int, body: Any, result: 
 
 
 def test_g15_three_results_end_the_matter() -> None:
-    assert {result for result in MarkResult if result.final} == {
-        MarkResult.ACCEPTED,
-        MarkResult.REJECTED,
-        MarkResult.NOT_FOUND,
-    }
+    assert set(FINAL) == {MarkResult.ACCEPTED, MarkResult.REJECTED, MarkResult.NOT_FOUND}

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
+import attrs
 import pytest
 import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from band_trio import SessionConfig
 from band_trio.errors import BandApiError, BandConnectionError
 from band_trio.protocol.rest import ChatMessage, Page
-from band_trio.runtime.history import HistoryWalk
-from tests.runtime.rows import row
+from band_trio.runtime.briefing import Briefing
+from band_trio.runtime.history import HistoryWalk, SaidSince
+from band_trio.tools.ledger import Ledger
+from tests.runtime.rows import ME, row
 
 
 class Context:
@@ -221,3 +227,147 @@ def test_g63_a_load_that_is_given_up_does_not_harm_the_next(
             assert found == naive(rows, trigger, size)
 
     trio.run(each_trigger)
+
+
+# --------------------------------------------------------------------------- what was said since
+
+
+def said_by(rows: Sequence[ChatMessage], trigger: ChatMessage, size: int) -> list[str]:
+    """Return what we have said since, from the whole list."""
+    ids = [each.id for each in rows]
+    if trigger.id in ids:
+        behind = rows[ids.index(trigger.id) + 1 :]
+    else:
+        place = (trigger.inserted_at, trigger.id)
+        behind = [each for each in rows if (each.inserted_at, each.id) > place]
+    return [each.id for each in behind if each.sender_id == ME][-size:]
+
+
+def dialogue(count: int) -> list[ChatMessage]:
+    """Return rows of which every third is ours."""
+    return [row(f"m{n:03}", n, sender=ME if n % 3 == 2 else "user-1") for n in range(count)]
+
+
+async def read_since(since: SaidSince, context: Context) -> list[str]:
+    for _ in range(len(context.fails) + 1):
+        try:
+            return [each.id for each in await since.read(context.read)]
+        except BandConnectionError:
+            continue
+    raise AssertionError("every read failed")
+
+
+async def test_g81_what_we_said_since_begins_at_the_page_of_the_message() -> None:
+    rows = dialogue(40)
+    walk, context = HistoryWalk(5), Context(rows, 10)
+    await load(walk, rows[15], context)
+    context.reads.clear()
+    since = SaidSince(rows[15], ME, 100, walk.place)
+    assert await read_since(since, context) == said_by(rows, rows[15], 100)
+    assert context.reads == ["10", "20", "30"]
+    assert since.place == "10"
+
+
+async def test_g81_of_very_much_the_newest_is_kept() -> None:
+    rows = dialogue(40)
+    since = SaidSince(rows[0], ME, 4, None)
+    assert await read_since(since, Context(rows, 10)) == ["m029", "m032", "m035", "m038"]
+
+
+async def test_g81_a_message_before_the_page_to_begin_with_is_found_all_the_same() -> None:
+    rows = dialogue(40)
+    since = SaidSince(rows[3], ME, 100, "20")
+    context = Context(rows, 10)
+    assert await read_since(since, context) == said_by(rows, rows[3], 100)
+    assert context.reads == ["20", None, "10", "20", "30"]
+    assert since.place is None
+
+
+async def test_g81_a_load_that_failed_tells_how_far_it_has_come() -> None:
+    rows = dialogue(40)
+    context = Context(rows, 10)
+    since = SaidSince(rows[25], ME, 100, None)
+    context.fails = [False, False, True]
+    with pytest.raises(BandConnectionError):
+        await since.read(context.read)
+    assert since.place == "10"
+    context.fails = [True]
+    dead = SaidSince(rows[25], ME, 100, "gone")
+    with pytest.raises(BandConnectionError):
+        await dead.read(context.read)
+    assert dead.place is None
+
+
+async def test_g88_pages_that_go_round_end_there_too() -> None:
+    rows = dialogue(6)
+    pages = {None: (0, "a"), "a": (3, "a")}
+
+    async def read(cursor: str | None) -> Page[ChatMessage]:
+        await trio.lowlevel.checkpoint()
+        start, following = pages[cursor]
+        return Page(rows[start : start + 3], following)
+
+    found = await SaidSince(rows[0], ME, 100, None).read(read)
+    assert [each.id for each in found] == ["m002", "m005"]
+
+
+async def test_g87_a_page_without_the_way_on_fails_here_too() -> None:
+    rows = dialogue(4)
+    pages = [Page(rows, None, cut=True), Page(rows, None)]
+
+    async def read(cursor: str | None) -> Page[ChatMessage]:
+        await trio.lowlevel.checkpoint()
+        return pages.pop(0)
+
+    since = SaidSince(rows[0], ME, 100, None)
+    with pytest.raises(BandApiError, match="the cursor of the next page"):
+        await since.read(read)
+    assert [each.id for each in await since.read(read)] == ["m002"]
+
+
+@given(walks(), st.data(), st.integers(1, 12), st.integers(1, 15))
+def test_g81_against_the_naive_model(
+    listed_and_triggers: tuple[list[ChatMessage], list[ChatMessage]],
+    data: st.DataObject,
+    size: int,
+    page: int,
+) -> None:
+    """Whichever message, wherever the walk begins, and whatever fails on the way."""
+    listed, triggers = listed_and_triggers
+    ours = data.draw(st.sets(st.sampled_from(range(len(listed)))) if listed else st.just(set()))
+    rows = [attrs.evolve(r, sender_id=ME) if n in ours else r for n, r in enumerate(listed)]
+    context = Context(rows, page)
+    place: str | None = None
+
+    async def each_trigger() -> None:
+        nonlocal place
+        for trigger in triggers:
+            context.fails = data.draw(st.lists(st.booleans(), max_size=4))
+            since = SaidSince(trigger, ME, size, place)
+            assert await read_since(since, context) == said_by(rows, trigger, size)
+            place = since.place
+
+    trio.run(each_trigger)
+
+
+async def test_g81_each_load_of_a_room_begins_where_the_last_one_met_its_message() -> None:
+    rows = dialogue(40)
+    context = Context(rows, 10)
+
+    async def get_context(room_id: str, cursor: str | None) -> Page[ChatMessage]:
+        return await context.read(cursor)
+
+    services: Any = SimpleNamespace(
+        me=SimpleNamespace(id=ME), session=SessionConfig(), tracer=lambda event: None,
+        rest=SimpleNamespace(get_context=get_context), hub_room_id=None,
+        app=SimpleNamespace(adapter=SimpleNamespace(features=None)),
+    )  # fmt: skip
+    briefing = Briefing("room", services)
+    assert await briefing.load_history(rows[13]) is not None
+    briefing.commit(briefing.context(Ledger(judged=False)))
+    assert await briefing.load_history(rows[21]) == []
+    context.reads.clear()
+    for number in (21, 21, 3):
+        found = await briefing.load_history(rows[number], 2)
+        assert [item["id"] for item in found or ()] == said_by(rows, rows[number], 100)
+    assert context.reads == ["10", "20", "30", "20", "30", "20", None, "10", "20", "30"]

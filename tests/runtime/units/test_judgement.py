@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import pytest
-import trio
 
 from band_trio.errors import InputNotAccepted, RoomClosingError
-from band_trio.runtime.judgement import Judgement, did_its_work
+from band_trio.runtime.judgement import ERROR_CHARS, Ending, Judgement
 from band_trio.runtime.lifecycle import EndReason
-from band_trio.runtime.record import Fate, Record
-from band_trio.runtime.turn import ActiveTurn, later_end
+from band_trio.runtime.turn import later_end
+from band_trio.runtime.verdict import Fate, Verdict
 from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
-from tests.runtime.rows import row
 
 KEY = "band_a_secret_key_1234567890"
 
@@ -42,7 +40,8 @@ def turn(
     declined: bool = False,
     settled: bool = False,
     reported: bool = False,
-) -> ActiveTurn:
+    last: bool = False,
+) -> Ending:
     ledger = Ledger(judged=judged)
     for effect in effects:
         ledger.record(effect)
@@ -50,13 +49,11 @@ def turn(
         ledger.settle()
     if reported:
         ledger.note_reported()
-    ended = ActiveTurn(row("m"), ledger)
-    ended.ended_by, ended.error, ended.declined = ended_by, error, declined
-    return ended
+    return Ending(ended_by, error, ledger, declined=declined, last=last)
 
 
-def record(ended: ActiveTurn) -> Record:
-    return Judgement(200, (KEY,), 2.5).record(ended, "room")
+def verdict(ended: Ending, *, reports: bool = True) -> Verdict:
+    return Judgement((KEY,), 2.5, reports).verdict(ended)
 
 
 @pytest.mark.parametrize("effect", list(TurnEffect))
@@ -65,10 +62,10 @@ def test_g67_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
     effect: TurnEffect, judged: bool
 ) -> None:
     ended = turn(effect, judged=judged)
-    done = record(ended)
+    done = verdict(ended)
     works = effect is not TurnEffect.OBSERVE
     assert done.fate is (Fate.PROCESSED if works or not judged else Fate.FAILED)
-    assert did_its_work(ended, done) is (works or not judged)
+    assert done.did_its_work is (works or not judged)
 
 
 @pytest.mark.parametrize(
@@ -111,47 +108,35 @@ def test_g67_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
         ),
     ],
 )
-def test_g10_g67_the_fate_of_each_end(
-    ended: ActiveTurn, fate: Fate, reason: str, text: str
-) -> None:
-    done = record(ended)
+def test_g10_g67_the_fate_of_each_end(ended: Ending, fate: Fate, reason: str, text: str) -> None:
+    done = verdict(ended)
     assert (done.fate, done.reason, done.error) == (fate, reason, text)
-    assert (done.room_id, done.message_id) == ("room", "m")
     if fate is Fate.FAILED:
         assert done.plain_error
-    assert did_its_work(ended, done) is (
-        fate is Fate.PROCESSED and ended.ended_by is None and not ended.declined
-    )
+    assert done.did_its_work is (fate is Fate.PROCESSED and ended.by is None and not ended.declined)
 
 
 def test_g79_the_text_of_a_failure_is_masked_and_short() -> None:
-    done = record(turn(error=ValueError(f"cannot use {KEY} " + "x" * 5000)))
+    done = verdict(turn(error=ValueError(f"cannot use {KEY} " + "x" * 5000)))
     assert KEY not in done.error
-    assert len(done.error) <= 200
+    assert len(done.error) <= ERROR_CHARS
     assert done.plain_error == "ValueError"
 
 
-async def test_a_claim_in_flight_is_left_to_its_answer_by_controls_only() -> None:
-    await trio.lowlevel.checkpoint()
-    for reason in EndReason:
-        ended = turn()
-        ended.end(reason)
-        controls = reason in (EndReason.INTERRUPT, EndReason.STOP)
-        assert ended.scope.cancel_called is not controls
-        ended.claim_answered()
-        ended.end(EndReason.STOP)
-        assert ended.scope.cancel_called
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("reports", [True, False])
+@pytest.mark.parametrize("reported", [True, False])
+def test_g37_g69_the_room_is_told_of_the_last_failure_only_and_once(
+    last: bool, reports: bool, reported: bool
+) -> None:
+    failed = turn(error=ValueError("secret words"), reported=reported, last=last)
+    report = verdict(failed, reports=reports).report
+    assert (report is not None) is (last and reports and not reported)
+    assert report is None or "secret words" not in report.content
 
 
-async def test_g44_a_lone_leaf_is_unwrapped_and_cancellation_is_no_error() -> None:
-    ended = turn()
-
-    async def two() -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.sleep_forever)
-            raise ValueError("mine")
-
-    await ended.run(two)
-    assert isinstance(ended.error, ValueError)
-    assert ended.how == "raised"
-    assert ended.ledger.closed
+def test_g82_a_message_that_ended_the_process_is_failed_and_told_once() -> None:
+    crashed = Judgement((KEY,), None, True).crashed(3)
+    assert (crashed.fate, crashed.error[:6]) == (Fate.FAILED, "3 runs")
+    assert crashed.report is not None
+    assert Judgement((KEY,), None, False).crashed(3).report is None

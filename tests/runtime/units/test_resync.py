@@ -7,7 +7,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.runtime.resync import IdlePolls, ResyncBucket
+from band_trio.runtime.resync import FIRST_AT_ONCE, FirstReads, ResyncBucket
 
 
 async def test_g32_a_burst_goes_at_once_and_the_rest_at_the_rate(
@@ -57,14 +57,64 @@ def test_g32_no_window_holds_more_reads_than_the_bucket_allows(
             assert last - first + 1 <= allowed + 1e-6
 
 
-def test_idle_polls_are_spread_then_rarer_and_frequent_again_after_work() -> None:
-    rooms = [IdlePolls(60, 300) for _ in range(20)]
-    for polls in rooms:
-        polls.after_pass(1000, found_work=True)
-        assert 1000 <= polls.at <= 1060
-    assert len({polls.at for polls in rooms}) > 1
-    polls, waits = rooms[0], []
-    for found_work in (False, False, False, False, True, False):
-        polls.after_pass(1000, found_work=found_work)
-        waits.append(polls.at - 1000)
-    assert waits == [120, 240, 300, 300, 60, 120]
+# --------------------------------------------------------------------------- first reads
+
+
+class Reader:
+    """Makes first reads that take a second each, and counts those under way."""
+
+    def __init__(self, first: FirstReads) -> None:
+        self.first, self.now, self.most = first, 0, 0
+        self.began: list[float] = []
+
+    async def read(self, told: float | None = None) -> None:
+        await self.first.acquire()
+        self.now += 1
+        self.most = max(self.most, self.now)
+        self.began.append(trio.current_time())
+        await trio.sleep(1)
+        if told is None:
+            self.first.answered()
+        else:
+            self.first.failed(told)
+        self.now -= 1
+        self.first.release()
+
+
+async def test_g32_first_reads_get_faster_with_good_answers_up_to_a_bound(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    reader = Reader(FirstReads(12))
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for _ in range(100):
+            nursery.start_soon(reader.read)
+    assert reader.began.count(began) == FIRST_AT_ONCE
+    assert reader.most == 12
+    assert trio.current_time() - began < 100 / FIRST_AT_ONCE
+
+
+async def test_g32_a_refused_first_read_slows_the_others_down_and_a_told_wait_is_kept(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    reader = Reader(FirstReads(12))
+    for _ in range(4):
+        await reader.read(told=0.0)  # half as many each time, and never none
+    began = trio.current_time()
+    await reader.read(told=30.0)
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(reader.read)
+    assert reader.began[-3:] == [began + 31, began + 32, began + 32]
+    assert reader.most == 2
+
+
+async def test_a_first_read_that_is_cancelled_while_it_waits_gives_its_place_back(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    first = FirstReads(1)
+    first.failed(30.0)
+    with trio.move_on_after(1):
+        await first.acquire()
+    await first.acquire()
+    first.release()

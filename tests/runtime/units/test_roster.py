@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import tracemalloc
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.runtime.roster import EVENTS, Roster
+from band_trio.runtime.briefing import Briefing
+from band_trio.runtime.roster import EVENTS, STRANGERS, Roster
 
 
 def person(name: str, **more: Any) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def test_a_fresh_roster_is_stale_and_a_load_ends_that() -> None:
 def test_the_first_load_tells_nobody_that_somebody_came() -> None:
     roster = Roster()
     roster.replace([person("a")])
-    assert not roster.has_changes
+    assert not roster.waiting
     roster.replace([person("b")])
     assert told(roster) == [(False, "a"), (True, "b")]
 
@@ -53,7 +55,7 @@ def test_fields_merge_and_null_erases_nothing() -> None:
     assert roster.copy() == [person("a", handle="x/a")]
     roster.replace([{"id": "a", "name": "New", "type": "User", "handle": None}])
     assert roster.copy() == [{"id": "a", "name": "New", "type": "User", "handle": "x/a"}]
-    assert not roster.has_changes
+    assert not roster.waiting
 
 
 def test_g07_events_during_a_load_come_after_it_in_order() -> None:
@@ -126,19 +128,85 @@ def test_g30_changes_that_nobody_takes_are_bounded() -> None:
 )
 def test_g66_it_differs_exactly_when_what_is_told_would(change: Any, differs: bool) -> None:
     roster = loaded("a")
-    assert roster.differs()  # nobody was told yet
-    roster.commit(roster.snapshot())
-    assert not roster.differs()
+    assert roster.told()[2]  # nobody was told yet
+    roster.committed = roster.snapshot()
+    assert not roster.told()[2]
     change(roster)
-    assert roster.differs() is differs
+    assert roster.told()[2] is differs
 
 
 def test_g66_a_change_after_the_snapshot_is_not_committed_with_it() -> None:
     roster = loaded("a")
     snapshot = roster.snapshot()
     roster.added(person("b"))
-    roster.commit(snapshot)
-    assert roster.differs()
+    roster.committed = snapshot
+    assert roster.told()[2]
+
+
+def test_g66_a_snapshot_does_not_change() -> None:
+    roster = loaded("a", "b")
+    first = roster.snapshot()
+    roster.added(person("c"))
+    roster.added(person("a", handle="x/a"))
+    second = roster.snapshot()
+    roster.removed("b")
+    assert list(first.values()) == [person("a"), person("b")]
+    assert list(second.values()) == [person("a", handle="x/a"), person("b"), person("c")]
+    assert ids(roster) == ["a", "c"]
+
+
+def test_what_is_read_again_and_is_the_same_is_the_same() -> None:
+    roster = loaded("a", "b")
+    told = roster.snapshot()
+    roster.replace([person("b"), person("a")])
+    assert roster.people is told
+
+
+def test_g85_who_is_not_known_is_missed_until_a_read_was_made_for_them() -> None:
+    roster = loaded("a")
+    assert not roster.misses(["a"])
+    assert roster.misses(["a", "x"])
+    roster.note_read_for(["a", "x"])
+    assert not roster.misses(["a", "x"])
+    assert roster.misses(["y"])
+    roster.replace([person("a")])
+    assert not roster.misses(["x"])  # a read that shows nothing new changes nothing
+
+
+@pytest.mark.parametrize("event", ["added", "removed", "during a load"])
+def test_g85_whoever_comes_or_goes_ends_that(event: str) -> None:
+    roster = loaded("a")
+    roster.note_read_for(["x"])
+    if event == "during a load":
+        roster.begin_load()
+    if event == "removed":
+        roster.removed("a")
+    else:
+        roster.added(person("b"))
+    assert roster.misses(["x"])
+
+
+def test_g85_who_is_not_known_is_kept_within_a_bound() -> None:
+    roster = loaded()
+    names = [f"x{n}" for n in range(STRANGERS + 1)]
+    for name in names:
+        roster.note_read_for([name])
+    assert [name for name in names if roster.misses([name])] == names[:1]
+    roster.note_read_for(names[-1:])
+    assert [name for name in names if roster.misses([name])] == names[:1]
+
+
+def test_g77_an_idle_room_keeps_less_than_a_kilobyte() -> None:
+    services = cast(Any, None)
+    Briefing("warm", services)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        rooms = [Briefing("room", services) for _ in range(100)]
+        size = (tracemalloc.get_traced_memory()[0] - before) / len(rooms)
+    finally:
+        tracemalloc.stop()
+    assert size < 500
 
 
 def test_a_copy_is_a_copy() -> None:
