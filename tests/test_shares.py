@@ -52,6 +52,7 @@ async def test_a_free_token_costs_no_step_of_the_scheduler() -> None:
         with room, trio.testing.assert_no_checkpoints():
             limiter.acquire_on_behalf_of_nowait(task)
             limiter.release_on_behalf_of(task)
+        await held_by(limiter, "a")
 
 
 async def test_g77_a_limiter_forgets_rooms_that_hold_nothing() -> None:
