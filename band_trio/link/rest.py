@@ -72,10 +72,6 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
 
     # ----------------------------------------------------------------- the agent
 
-    async def get_me(self) -> AgentMe:
-        """Return who the key belongs to."""
-        return read_object(await self.api.repeat("GET", f"{API}/me"), AgentMe)
-
     async def try_me(self) -> AgentMe:
         """Return who the key belongs to: one try, for a caller that has a patience of its own.
 

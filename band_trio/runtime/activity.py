@@ -34,8 +34,8 @@ class WorkingIndicator:
     _session: SessionConfig
     _tracer: Tracer
     _journal: Journal
-    _on_stopped: Callable[[], None]
-    """Told when the platform answers `false` to `true`: the agent is stopped in this room."""
+    _on_stopped: Callable[[int], None]
+    """Told, with the plays of the moment when it was asked, when the platform answers `false` to `true`: the agent is stopped in this room."""
     _deadlines: Deadlines
     _nursery: trio.Nursery
     """The room's, which outlives the turn: reports are sent there."""
@@ -124,8 +124,8 @@ class WorkingIndicator:
             if answer.ok:
                 self._failing = False
                 shown = answer.data.get("working") if isinstance(answer.data, dict) else None
-                if working and shown is False and plays == self._journal.controls.plays:
-                    self._on_stopped()
+                if working and shown is False:
+                    self._on_stopped(plays)
             else:
                 self._log_failure(str(answer.status))
         self._tracer(ActivityReported(self._room_id, working))

@@ -96,7 +96,7 @@ class ChatControls:
         if self._journal.follows(message):
             return True
         try:
-            return await self._is_listed(message.id) and not self._journal.controls.stopped
+            return await self._is_listed(message.id)
         except BandError as exc:
             _log.info("message %s is not offered before its turn: %s", message.id, exc)
             return False
@@ -114,7 +114,7 @@ class ChatControls:
     async def _offer(self, message: ChatMessage) -> bool:
         services = self._services
         hook = services.app.adapter.chat_control
-        if hook is None or services.lifecycle.closing:
+        if hook is None or services.lifecycle.closing or self._journal.controls.stopped:
             return False
         self._remember(message.id)
         ledger = Ledger(judged=False)

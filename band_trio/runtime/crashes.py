@@ -1,7 +1,7 @@
 """Which messages were being run when a process of the agent died: a file that a crash leaves behind.
 
 Before a handler starts its message is written into a slot of the file, and taken out with the
-record of its turn. A slot holds how many runs of the message were begun and not ended: what a new
+verdict of its turn. A slot holds how many runs of the message were begun and not ended: what a new
 process finds there is how many ended a process, and need not be changed for that.
 
 A slot is written by one call, inside one page. The kernel copies so few bytes in one go: a process
@@ -18,7 +18,7 @@ import stat
 import struct
 import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -82,7 +82,6 @@ class CrashRecord:
     _told: bool = attrs.field(default=False, init=False)
     alone: str | None = attrs.field(default=None, init=False)
     """The room that runs a message with a count."""
-    _waiting: dict[str, Callable[[], None]] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self._file is not None:
@@ -110,7 +109,7 @@ class CrashRecord:
         self._write(slot, key, self.counts.get(key, 0) + 1)
 
     def end(self, room_id: str, message_id: str) -> None:
-        """Forget a message, count and all: with its record, whatever that is."""
+        """Forget a message, count and all: with its verdict, whatever that is."""
         if not self._slots:
             return
         key = _key(room_id, message_id)
@@ -123,26 +122,19 @@ class CrashRecord:
 
     # ------------------------------------------------------------------ one suspect at a time
 
-    def try_alone(self, room_id: str, wake: Callable[[], None]) -> bool:
+    def try_alone(self, room_id: str) -> bool:
         """Let a room run a message with a count, unless another room runs one.
 
-        If not, *wake* is called, once, when it is worth asking again. A room that was let in says
-        `done_alone` with the record of the turn.
+        A room that was let in says `done_alone` with the verdict of the turn.
         """
-        if self.alone in (None, room_id):
+        if self.alone is None:
             self.alone = room_id
-            return True
-        self._waiting[room_id] = wake
-        return False
+        return self.alone == room_id
 
     def done_alone(self, room_id: str) -> None:
-        """Let another room in; also said by one that does not want to be any more."""
-        self._waiting.pop(room_id, None)
+        """Let another room in, if it was this one."""
         if self.alone == room_id:
             self.alone = None
-            waiting, self._waiting = self._waiting, {}
-            for wake in waiting.values():  # the first to ask again is let in
-                wake()
 
     # ------------------------------------------------------------------ slots
 

@@ -2,8 +2,7 @@
 
 A pass goes over the list page by page, past what is not runnable, and ends at the last page where
 nothing is left (platform docs, Listing and next). A poll, which nothing has asked for, ends where
-`next` says that there is nothing. So does a walk that ends before it: the next
-poll looks again. The room does what is found before it asks for more.
+`next` says that there is nothing. The room does what is found before it asks for more.
 """
 
 from __future__ import annotations
@@ -92,8 +91,10 @@ class Drain:
     _aborted: bool = attrs.field(default=False, init=False)
     _waits: trio.CancelScope | None = attrs.field(default=None, init=False)
     """Around whatever it waits for."""
-    queues: Pass | None = attrs.field(default=None, init=False)
-    """The pass that waits for its place among the speculative reads."""
+    _queued: bool = attrs.field(default=False, init=False)
+    """Whether it waits for its place among the reads that nothing has asked for."""
+    _hurried: bool = attrs.field(default=False, init=False)
+    """Whether a hint has come while it did."""
 
     def abort(self) -> None:
         """Give up the pass: a control, leave, stop or new connection makes its answers useless."""
@@ -103,8 +104,8 @@ class Drain:
 
     def hurry(self) -> None:
         """A hint is there: do not wait for a place any longer."""
-        if self.queues is not None and self._waits is not None:
-            self.queues.cause = Dirty.CAUSED
+        if self._queued and self._waits is not None:
+            self._hurried = True
             self._waits.cancel(reason="a hint says that there is work")
 
     def begin(self, cause: Dirty) -> Pass:
@@ -116,11 +117,11 @@ class Drain:
         """Return what is to be done next; None at the end of the list.
 
         Raises:
-            PassAbandoned: something was told meanwhile.
+            PassAbandoned: something was told meanwhile, or what was found has to be waited for.
             RoomExecutionStoppedError: an answer says that the agent is stopped here.
         """
         while True:
-            if self._aborted:
+            if self._aborted or not self._journal.free:
                 raise PassAbandoned
             while current.rows:
                 todo = self._journal.listed(current.rows.popleft(), trio.current_time())
@@ -158,8 +159,7 @@ class Drain:
         self._aborted = False
         ask = partial(self._services.rest.get_next, self._journal.room_id)
         try:
-            with trio.CancelScope() as self._waits:
-                await trio.sleep_until(self._services.pace.polls.reserve())
+            await self._queue(partial(trio.sleep_until, self._services.pace.probes.reserve()))
             head = await self._once("next", ask)
         except PassAbandoned:
             return False
@@ -199,16 +199,21 @@ class Drain:
         """Wait until a speculative read may be made; tell whether a place has to be given back."""
         if current.answered or current.cause is Dirty.CAUSED:
             return False
-        placed = False
-        self.queues = current
+        pace, first = self._services.pace, current.cause is Dirty.FIRST
+        wait = pace.first.acquire if first else partial(trio.sleep_until, pace.polls.reserve())
+        has_place = await self._queue(wait)
+        if self._hurried:
+            current.cause = Dirty.CAUSED
+        return first and has_place
+
+    async def _queue(self, wait: Callable[[], Awaitable[None]]) -> bool:
+        """Wait for a place, and no longer than until something is told; tell whether there is one."""
+        self._queued, self._hurried, done = True, False, False
         with trio.CancelScope() as self._waits:
-            if current.cause is Dirty.FIRST:
-                await self._services.pace.first.acquire()
-                placed = True
-            else:
-                await trio.sleep_until(self._services.pace.polls.reserve())
-        self.queues = None
-        return placed
+            await wait()
+            done = True
+        self._queued = False
+        return done
 
     async def _ask(
         self, current: Pass, ask: Callable[[], Awaitable[Page[ChatMessage]]]

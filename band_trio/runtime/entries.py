@@ -87,7 +87,9 @@ MOVES: Final[dict[Move, Step]] = {
     Move.CLAIM: _step(Phase.RUNNING, "the platform answers that it is ours", Phase.CLAIMING),
     Move.HOLD: _step(
         Phase.HELD,
-        "no answer to the claim, not accepted by the adapter, or the mark of a failed run is final",
+        "no answer to the claim, not accepted by the adapter, the mark of a failed run is final, or "
+        "another room runs a message that may end the process",
+        *_WAITING,
         Phase.CLAIMING,
         Phase.RUNNING,
         Phase.DECIDED,
@@ -95,7 +97,7 @@ MOVES: Final[dict[Move, Step]] = {
     Move.PUT_ASIDE: _step(
         Phase.ASIDE,
         "it has held the room up for long enough",
-        Phase.HELD,
+        *_WAITING,
         Phase.CLAIMING,
         Phase.RUNNING,
         Phase.DECIDED,

@@ -7,8 +7,9 @@ and ring the bell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import attrs
@@ -129,8 +130,7 @@ class ExecutionContext:
             self._send.send_nowait(message)
         except trio.WouldBlock:
             self.journal.reads.ask(Dirty.CAUSED)
-        if self._drain.queues is not None:
-            self._drain.hurry()
+        self._drain.hurry()
         self._bell.ring()
         if self._chat_controls is not None and self.is_open:
             busy = self.state in (RoomState.TURN, RoomState.HELD)
@@ -181,9 +181,13 @@ class ExecutionContext:
             self._interrupts.start(self._nursery, mode)
         self._bell.ring()
 
-    def observe_stop(self) -> None:
-        """An answer of the platform says that the agent is stopped here; acts like a stop."""
-        if self._ending is None and not self.journal.controls.stopped:
+    def observe_stop(self, plays: int) -> None:
+        """An answer of the platform says that the agent is stopped here; acts like a stop.
+
+        *plays*: those that the journal knew of when it was asked. A later one has the last word.
+        """
+        controls = self.journal.controls
+        if self._ending is None and not controls.stopped and plays == controls.plays:
             self.control("stop")
 
     def leave(self) -> None:
@@ -256,16 +260,15 @@ class ExecutionContext:
 
     async def _read(self, cause: Dirty) -> None:
         """Read the list, and do what it asks for, until nothing is left or something is told."""
-        current = self._pass = self._drain.begin(cause)
+        current, plays = self._drain.begin(cause), self.journal.controls.plays
+        self._pass = current
         try:
             while (todo := await self._drain.find(current)) is not None:
                 await self._do(todo)
-                if self._ending is not None or not self.journal.free:
-                    raise PassAbandoned
         except PassAbandoned:
             self.journal.reads.ask(Dirty.CAUSED if current.found else current.cause)
         except RoomExecutionStoppedError:
-            self.observe_stop()
+            self.observe_stop(plays)
         finally:
             self._pass = None
 
@@ -302,15 +305,14 @@ class ExecutionContext:
                 crashes.done_alone(self.room_id)
 
     async def _run_turn(self, entry: Entry, message: ChatMessage) -> None:
-        turn, plays = self._open_turn(entry, message), self.journal.controls.plays
-        self._turn = turn
+        plays = self.journal.controls.plays
+        turn = self._turn = self._open_turn(entry, message, partial(self.observe_stop, plays))
         try:
             await turn.run()
         finally:
             self._turn = None  # controls do not touch it any more
-        stopped = turn.claim.result is ClaimResult.STOPPED or turn.ended_by is EndReason.STOP
-        if stopped and plays == self.journal.controls.plays:
-            self.observe_stop()
+        if turn.claim.result is ClaimResult.STOPPED or turn.ended_by is EndReason.STOP:
+            self.observe_stop(plays)
         if entry.phase is Phase.DECIDED:
             await self._settler.settle(self.journal, entry)
 
@@ -329,14 +331,14 @@ class ExecutionContext:
             await self._settler.settle(self.journal, entry)
             services.crashes.end(self.room_id, entry.id)  # not before somebody was told
             return False
-        while entry.crashes and not services.crashes.try_alone(self.room_id, self.ring):
-            await self._bell.wait()
-            if not self.is_open:  # it stays on the platform's list
-                services.crashes.done_alone(self.room_id)
-                return False
+        if entry.crashes and not services.crashes.try_alone(self.room_id):
+            self.journal.put_off(entry, trio.current_time())
+            return False
         return True
 
-    def _open_turn(self, entry: Entry, message: ChatMessage) -> Turn:
+    def _open_turn(
+        self, entry: Entry, message: ChatMessage, on_stopped: Callable[[], None]
+    ) -> Turn:
         services = self._services
         hub = message.sender_type == SYNTHETIC_SENDER_TYPE and is_contact_hub_turn(
             sender_type=message.sender_type, sender_id=message.sender_id
@@ -345,7 +347,7 @@ class ExecutionContext:
         ledger = Ledger(judged=judged, since=message.inserted_at)
         turn = Turn(entry, message, ledger, self.journal, services, self.briefing, self._indicator)
         ledger.listener = RoomTurnListener(
-            self.room_id, turn.scope, self.briefing.roster, services.tracer, self.observe_stop
+            self.room_id, turn.scope, self.briefing.roster, services.tracer, on_stopped
         )
         return turn
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
+from typing import Final
 
 import attrs
 
@@ -30,6 +31,9 @@ from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.reads import Dirty, Reads
 from band_trio.runtime.todo import Probe, Read, Run, Settle, Todo, Wait
 from band_trio.runtime.verdict import DONE, NOT_ACCEPTED, Fate, Mark, Verdict, offer_wait
+
+BRIEFLY: Final = 1.0
+"""Seconds after which the room looks again at what it could not begin with."""
 
 
 @attrs.define(eq=False)
@@ -80,7 +84,7 @@ class Journal:
         reads = self.reads
         if reads.dirty is Dirty.CLEAN:
             for entry in self.entries.hints.values():
-                return self._next_hint(entry, now)
+                return self._next_hint(entry)
             wake = min(reads.poll_at, self.entries.next_due(reads.began_at))
             if now < wake:
                 return Wait(wake)
@@ -100,7 +104,7 @@ class Journal:
         times = (entry.until, entry.hold_until, self.entries.next_due(now))
         return Wait(min((time for time in times if time > now), default=math.inf))
 
-    def _next_hint(self, entry: Entry, now: float) -> Todo:
+    def _next_hint(self, entry: Entry) -> Todo:
         if self.reads.read_in != self.reads.epoch or not self.follows(entry):
             self.reads.ask(Dirty.CAUSED)
             return Read(Dirty.CAUSED)
@@ -250,9 +254,6 @@ class Journal:
         if self.is_used_up(entry) and not entry.owed:
             self.entries.move(entry, Move.GIVE_UP)  # it was told when that happened
             return None
-        if not self.has_room or self.reads.incomplete:
-            self.reads.pass_over()
-            return None
         entry.take(message)
         return self._run_or_settle(entry, now)
 
@@ -309,6 +310,15 @@ class Journal:
                 wait = max(entry.claim_wait(session), claim.retry_after or 0.0)
                 hold = session.hold_seconds
                 self._keep(entry, entry.postpone(wait, now, hold, waited=claim.took))
+
+    def put_off(self, entry: Entry, now: float) -> None:
+        """The room cannot begin with it yet, for a reason that lies outside."""
+        if entry.phase is not Phase.LISTED:
+            entry.take_up(now)
+        wait = entry.claim_wait(self._session)
+        if not entry.was_aside:
+            wait = min(wait, BRIEFLY)
+        self._keep(entry, entry.postpone(wait, now, self._session.hold_seconds))
 
     def run_began(self, entry: Entry) -> None:
         """The handler of a claimed message is about to be called."""

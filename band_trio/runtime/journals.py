@@ -25,7 +25,7 @@ control that is forgotten is found by the platform's answers, work that was done
 class Served(Protocol):
     """A room that is served now."""
 
-    def observe_stop(self) -> None:
+    def observe_stop(self, plays: int) -> None:
         """An answer of the platform says that the agent is stopped here; acts like a stop."""
 
     def ring(self) -> None:
@@ -87,11 +87,12 @@ class Journals:
         """Forget what was for the rooms of the first listing: they are all served."""
         self._everywhere = RoomControl()
 
-    def observe_stop(self, room_id: str) -> None:
-        """An answer said that the agent is stopped in a room."""
+    def observe_stop(self, room_id: str, plays: int) -> None:
+        """An answer said that the agent is stopped in a room; *plays*: those known when asked."""
+        journal = self._all.get(room_id)
         if (room := self.served.get(room_id)) is not None:
-            room.observe_stop()
-        elif (journal := self._all.get(room_id)) is not None:
+            room.observe_stop(plays)
+        elif journal is not None and plays == journal.controls.plays:
             journal.control("stop", trio.current_time())
 
     def ring(self, room_id: str) -> None:

@@ -35,7 +35,6 @@ class Parts:
     settler: Settler
     presence: RoomPresence
     link: BandLink
-    dispatcher: Dispatcher
 
 
 def make_parts(
@@ -65,7 +64,11 @@ def make_parts(
         lifecycle=lifecycle,
         judgement=judgement,
         lister=RoomLister(rest, lifecycle, tracer),
-        pace=Pace(ResyncBucket(config.resync_rate), FirstReads(max(1, config.rest_bulk // 2 - 2))),
+        pace=Pace(
+            polls=ResyncBucket(config.resync_rate),
+            probes=ResyncBucket(config.resync_rate),
+            first=FirstReads(max(1, config.rest_bulk // 2 - 2)),
+        ),
         crashes=crashes,
         deadlines=deadlines,
         tracer=tracer,
@@ -80,4 +83,4 @@ def make_parts(
         settings.credentials, settings.endpoints, config, rest, tracer, dispatcher,
         state=state, topics=topics,
     )  # fmt: skip
-    return Parts(journals, settler, presence, link, dispatcher)
+    return Parts(journals, settler, presence, link)

@@ -39,8 +39,6 @@ class Reads:
     dirty: Dirty = attrs.field(default=Dirty.FIRST, init=False)
     epoch: int = attrs.field(default=0, init=False)
     """Rises with each new connection, as far as this room was told."""
-    incomplete: bool = attrs.field(default=False, init=False)
-    """Whether the pass had to pass over a message: no later one runs before the next pass."""
     caught_up: bool = attrs.field(default=False, init=False)
     """Whether the list was read to its end: what turns up from then on, and is not known, is new."""
     began_at: float = attrs.field(default=-math.inf, init=False)
@@ -86,12 +84,7 @@ class Reads:
 
     def began(self, now: float) -> None:
         """A pass over the list begins."""
-        self.dirty, self.began_at, self.incomplete = Dirty.CLEAN, now, False
-
-    def pass_over(self) -> None:
-        """A message on the list cannot run for want of room."""
-        self.incomplete = True
-        self.ask(Dirty.CAUSED)
+        self.dirty, self.began_at = Dirty.CLEAN, now
 
     def ended(self, epoch: int, now: float, *, found: bool) -> None:
         """A pass has come to the end of the list, in an *epoch*; *found*: it ran something."""

@@ -82,4 +82,6 @@ class Pace:
     """What all rooms of an agent share."""
 
     polls: ResyncBucket
+    probes: ResyncBucket
+    """Of stopped rooms: a play that was missed is not found behind the polls of all others."""
     first: FirstReads

@@ -157,7 +157,7 @@ class Settler:
                 why if answer is None else answer.status, mark.tries,
             )  # fmt: skip
         if meant is MarkResult.STOPPED:
-            self._journals.observe_stop(journal.room_id)
+            self._journals.observe_stop(journal.room_id, plays)
 
     async def _claim(self, journal: Journal, entry: Entry, mark: Mark) -> Answer | None:
         """Claim first what has no attempt of ours; the answer if there is nothing to mark (yet)."""

@@ -83,8 +83,6 @@ class Mark:
     """The told wait of the last answer: no try before it, whatever happens."""
     plain: bool = False
     """Whether the bare class name is used as error text: the other one was refused."""
-    stopped: bool = False
-    """Whether it waits for a play."""
     kept: bool = False
     """Whether the settler makes the next tries."""
     orphan: bool = False
@@ -94,16 +92,15 @@ class Mark:
     def answered(self, result: MarkResult, now: float, told: float, session: SessionConfig) -> None:
         """A try did not bring it through: note when the next one may be made."""
         self.plain |= result is MarkResult.BAD_TEXT
-        self.stopped = result is MarkResult.STOPPED
         self.not_before = now + told
         wait = half_jitter(self.tries - 1, session.settle_base_seconds, session.settle_cap_seconds)
         self.due = max(now + wait, self.not_before)
-        if self.stopped:  # a play that was missed is found in this time
+        if result is MarkResult.STOPPED:  # a play that was missed is found in this time
             self.due += session.stopped_resync_seconds or session.idle_resync_seconds
 
     def hurry(self, now: float) -> None:
         """Let it be tried again as soon as the told wait allows."""
-        self.stopped, self.due = False, max(now, self.not_before)
+        self.due = max(now, self.not_before)
 
 
 def offer_wait(tries: int) -> float:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 import trio
 import trio.testing
 
-from band_trio import SessionConfig
-from band_trio.localband.fault_rules import PushFacts
+from band_trio import RoomExecutionStoppedError, SessionConfig
+from band_trio.localband.fault_rules import PushFacts, RequestFault
+from band_trio.localband.faults import error_reply
 from band_trio.trace import Controlled, Recorded
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
 from tests.runtime.views import fail, hang, sent
@@ -255,6 +257,36 @@ async def test_g50_a_working_report_answered_with_false_is_a_stop(
             await trio.sleep(4)
 
             assert records(here) == ["released:stop"]
+
+
+async def test_g50_an_answer_that_says_stopped_from_before_the_play_stops_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def posts_to_the_end(call: Call) -> None:
+        with trio.move_on_after(30, shield=True), suppress(RoomExecutionStoppedError):
+            await reply(call)
+
+    async with stage() as here:
+        here.adapter.on("work")(posts_to_the_end)
+        room = await here.room()
+        async with here.running(SessionConfig(stopped_resync_seconds=1e6)) as agent:
+            late = RequestFault(
+                delay_answer=5, commit=False,
+                answer=error_reply(403, None, "Agent execution is stopped", None, None),
+            )  # fmt: skip
+            here.band.faults.on_request(late, route="post_message")
+            message = await here.say(room, "work")
+            await here.adapter.until_running()
+            await trio.sleep(1)
+            await here.band.user.stop(room)
+            await here.band.user.play(room)
+            assert sent(here, "post_message")
+            assert here.adapter.running
+            await here.settled(message)
+            await trio.sleep(1)
+            assert agent.health().rooms == {"idle": 1}
+
+        assert records(here) == ["released:stop", "processed"]
 
 
 async def test_g40_a_stop_during_the_claim_keeps_the_handler_from_starting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,29 @@ async def test_g82_c64_suspects_run_one_at_a_time_and_others_do_not_wait(
         when = [started_at(here, each)[0] for each in messages]
         began = min(when)
         assert when[4:] == pytest.approx([began] * 2, abs=0.5)
-        assert sorted(when[:4]) == pytest.approx([began + 2 * n for n in range(4)], abs=0.5)
+        gaps = [after - before for before, after in pairwise(sorted(when[:4]))]
+        assert all(2 <= gap <= 3.5 for gap in gaps), gaps
+
+
+async def test_g82_a_suspect_that_waits_holds_its_room_up_for_hold_seconds_and_then_runs(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def slow(call: Call) -> None:
+        await trio.sleep(600 if "suspect" in call.msg.content else 0)
+        await reply(call)
+
+    async with stage(slow) as here:
+        rooms = [await here.room(), await here.room()]
+        suspects = [await here.say(room, "suspect") for room in rooms]
+        behind = [await here.say(room, "behind") for room in rooms]
+        died(here, tmp_path, *zip(rooms, suspects, strict=True))
+        async with here.running(SessionConfig(hold_seconds=30), state_dir=tmp_path):
+            began = trio.current_time()
+            await here.settled(*suspects, *behind)
+        first, second = sorted(started_at(here, each)[0] for each in suspects)
+        assert second - first >= 600
+        assert min(started_at(here, each)[0] for each in behind) - began < 40
+        assert here.adapter.texts.count("suspect") == 2
 
 
 async def test_g82_a_suspect_that_waits_holds_no_claim_and_hears_a_stop(
