@@ -91,7 +91,7 @@ class Drain:
     _aborted: bool = attrs.field(default=False, init=False)
     _waits: trio.CancelScope | None = attrs.field(default=None, init=False)
     """Around whatever it waits for."""
-    _queued: bool = attrs.field(default=False, init=False)
+    queued: bool = attrs.field(default=False, init=False)
     """Whether it waits for its place among the reads that nothing has asked for."""
     _hurried: bool = attrs.field(default=False, init=False)
     """Whether a hint has come while it did."""
@@ -104,7 +104,7 @@ class Drain:
 
     def hurry(self) -> None:
         """A hint is there: do not wait for a place any longer."""
-        if self._queued and self._waits is not None:
+        if self._waits is not None:
             self._hurried = True
             self._waits.cancel(reason="a hint says that there is work")
 
@@ -208,11 +208,11 @@ class Drain:
 
     async def _queue(self, wait: Callable[[], Awaitable[None]]) -> bool:
         """Wait for a place, and no longer than until something is told; tell whether there is one."""
-        self._queued, self._hurried, done = True, False, False
+        self.queued, self._hurried, done = True, False, False
         with trio.CancelScope() as self._waits:
             await wait()
             done = True
-        self._queued = False
+        self.queued = False
         return done
 
     async def _ask(

@@ -130,7 +130,8 @@ class ExecutionContext:
             self._send.send_nowait(message)
         except trio.WouldBlock:
             self.journal.reads.ask(Dirty.CAUSED)
-        self._drain.hurry()
+        if self._drain.queued:
+            self._drain.hurry()
         self._bell.ring()
         if self._chat_controls is not None and self.is_open:
             busy = self.state in (RoomState.TURN, RoomState.HELD)
