@@ -142,7 +142,13 @@ class TopicTable:
 
     def wake_at(self) -> float:
         """Return when `advance` has to be called next; infinity when only frames matter."""
+        while self._timers and not self._is_set(*self._timers[0][1:]):
+            heapq.heappop(self._timers)  # most joins are answered long before their time is up
         return self._timers[0][0] if self._timers else math.inf
+
+    def _is_set(self, number: int, topic: str) -> bool:
+        member = self._members.get(topic)
+        return member is not None and member.timer == number
 
     def advance(self, now: float) -> list[Frame]:
         """Let time pass up to *now*; return the frames to send, in order."""
