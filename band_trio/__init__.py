@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import logging
 
-import band_trio.early  # noqa: F401 - first of all, for the command
+import band_trio.kit.early  # noqa: F401 - first of all, for the command
 from band_trio.adapters.base import SimpleAdapter
+from band_trio.adapters.prompts import render_system_prompt
 from band_trio.agent import Agent
-from band_trio.config import (
+from band_trio.config.agent import (
     AgentConfig,
     ConflictPolicy,
     ContactEventConfig,
     ContactStrategy,
     SessionConfig,
 )
-from band_trio.credentials import get_config_path, load_agent_config
+from band_trio.config.credentials import get_config_path, load_agent_config
+from band_trio.contract import AgentInput, FrameworkAdapter, Preprocessor
 from band_trio.entry.script import run
 from band_trio.errors import (
     AgentAlreadyRunningError,
@@ -41,28 +43,25 @@ from band_trio.errors import (
     RoomExecutionStoppedError,
     TurnClosedError,
 )
-from band_trio.preprocessing import DefaultPreprocessor
-from band_trio.prompts import render_system_prompt
-from band_trio.runtime.health import Health
+from band_trio.features import CustomToolDef
 from band_trio.runtime.lifecycle import ShutdownReport
+from band_trio.runtime.run.health import Health
+from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.contact_tools import ContactTools
-from band_trio.tools.custom import CustomToolDef, declares_turn_effect
+from band_trio.tools.context import RoomContext
+from band_trio.tools.custom import declares_turn_effect
 from band_trio.tools.failures import AgentFailure, generic_provider_failure
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.types import (
     AdapterFeatures,
-    AgentInput,
-    AgentToolsProtocol,
     Capability,
     Emit,
     FeatureKwargs,
-    FrameworkAdapter,
     HistoryConverter,
     HistoryProvider,
     PlatformConnection,
     PlatformMessage,
-    Preprocessor,
-    RoomContext,
     ToolCallOutcome,
     ToolCategory,
     TurnEffect,

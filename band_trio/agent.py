@@ -20,23 +20,24 @@ from band_trio.checks import (
     check_preprocessor,
     check_trio,
 )
-from band_trio.config import AgentConfig, ContactEventConfig, SessionConfig
-from band_trio.credentials import Credentials, load_agent_config
-from band_trio.endpoints import resolve_endpoints
-from band_trio.environment import tell_unread
+from band_trio.config.agent import AgentConfig, ContactEventConfig, SessionConfig
+from band_trio.config.credentials import Credentials, load_agent_config
+from band_trio.config.endpoints import resolve_endpoints
+from band_trio.config.environment import tell_unread
+from band_trio.config.importing import refuse_while_loading
+from band_trio.config.keywords import answers_keywords, check_keywords
+from band_trio.contract import FrameworkAdapter, Preprocessor
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError
-from band_trio.hygiene import traceback_text
-from band_trio.importing import refuse_while_loading
-from band_trio.keywords import answers_keywords, check_keywords
-from band_trio.logs import thinned_lines
-from band_trio.nurseries import hidden_nursery
-from band_trio.preprocessing import DefaultPreprocessor
-from band_trio.runtime.health import Health
+from band_trio.kit.callables import Hook
+from band_trio.kit.hygiene import traceback_text
+from band_trio.kit.logs import thinned_lines
+from band_trio.kit.nurseries import hidden_nursery
 from band_trio.runtime.lifecycle import ShutdownReport
-from band_trio.runtime.platform_runtime import PlatformRuntime
-from band_trio.runtime.services import Callbacks
-from band_trio.runtime.settings import RunSettings
-from band_trio.types import FrameworkAdapter, Hook, Preprocessor
+from band_trio.runtime.run.health import Health
+from band_trio.runtime.run.platform_runtime import PlatformRuntime
+from band_trio.runtime.run.settings import RunSettings
+from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
+from band_trio.runtime.turn.services import Callbacks
 
 _log: Final = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import trio
 
-from band_trio.callables import is_async, misfit
-from band_trio.config import ContactEventConfig, ContactStrategy
+from band_trio.config.agent import ContactEventConfig, ContactStrategy
 from band_trio.errors import BandConfigError
+from band_trio.kit.callables import is_async, misfit
 
 HOOKS: Final = {
     "on_message": "msg, tools, history, participants_msg, contacts_msg, *, is_session_bootstrap, room_id",

@@ -30,7 +30,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from band_trio.hygiene import LINE_CHARS, clean_text
+from band_trio.kit.hygiene import LINE_CHARS, clean_text
 
 API_ERROR_CHARS: Final = 500
 """The longest text of a `BandApiError`; a model reads it, so it must stay short."""

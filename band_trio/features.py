@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Self, TypedDict
+from typing import Any, Self, TypedDict
 
 import attrs
 
-if TYPE_CHECKING:
-    from band_trio.tools.custom import CustomToolDef
+CustomToolDef = Callable[..., Any] | tuple[type, Callable[..., Any]]
+"""A function, or a pair of the class of its one argument and the function."""
 
 
 class _Combinable(StrEnum):

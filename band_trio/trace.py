@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from band_trio.hygiene import traceback_text
-from band_trio.leaves import program_end
+from band_trio.kit.hygiene import traceback_text
+from band_trio.kit.leaves import program_end
 
 _log: Final = logging.getLogger(__name__)
 

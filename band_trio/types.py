@@ -1,4 +1,4 @@
-"""Data and protocols that every layer shares: messages, features, and what an adapter is.
+"""The data that every layer shares: messages, features, and what a call of a tool came to.
 
 Nothing here does anything; it is the vocabulary of the package.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import attrs
+import trio
 
 from band_trio.features import (
     AdapterFeatures,
@@ -25,15 +26,6 @@ from band_trio.features import (
     ToolEventKey,
     TurnEffect,
 )
-from band_trio.tools_protocol import (
-    AgentToolsProtocol,
-    ToolCallOutcome,
-    ToolFormat,
-    TurnLedger,
-)
-
-if TYPE_CHECKING:
-    from band_trio.link.rest import RestClient
 
 __all__ = [
     "SYNTHETIC_CONTACT_EVENTS_SENDER_ID",
@@ -41,20 +33,15 @@ __all__ = [
     "SYNTHETIC_SENDER_TYPE",
     "AdapterFeatures",
     "AdapterKwargs",
-    "AgentInput",
-    "AgentToolsProtocol",
+    "Capabilities",
     "Capability",
     "Emit",
     "FeatureKwargs",
-    "FrameworkAdapter",
     "HistoryConverter",
     "HistoryProvider",
-    "Hook",
     "MessageType",
     "PlatformConnection",
     "PlatformMessage",
-    "Preprocessor",
-    "RoomContext",
     "ToolCallOutcome",
     "ToolCategory",
     "ToolEventKey",
@@ -160,26 +147,6 @@ class HistoryProvider:
 
 
 @attrs.frozen
-class AgentInput:
-    """Everything one turn is given."""
-
-    msg: PlatformMessage
-    tools: AgentToolsProtocol
-    history: HistoryProvider
-    participants_msg: str | None
-    """Who is in the room; present exactly when that differs from what was last committed."""
-    contacts_msg: str | None
-    """Pending system lines, joined by newlines."""
-    is_session_bootstrap: bool
-    """True until a turn of this room was committed."""
-    room_id: str
-    commit_context: Callable[[], None] | None = None
-    attempt: int = 1
-    """Which run of this message it is, as far as anyone can tell. From 2 on `history` also holds
-    what the agent itself has said since the message (`since_trigger`)."""
-
-
-@attrs.frozen
 class PlatformConnection:
     """Where the agent is connected; for adapters whose backend talks to the platform itself."""
 
@@ -278,6 +245,48 @@ def is_contact_hub_turn(*, sender_type: str, sender_id: str) -> bool:
     return sender_type == SYNTHETIC_SENDER_TYPE and sender_id == SYNTHETIC_CONTACT_EVENTS_SENDER_ID
 
 
+# --------------------------------------------------------------------------- tools
+
+
+ToolFormat = Literal["openai", "anthropic"]
+
+Capabilities = Iterable[Capability | str] | str | None
+"""A capability or several, as members or as their texts; None for none."""
+
+
+@attrs.frozen
+class ToolCallOutcome:
+    """What a call by name came to: a result, or a text that a model can act on."""
+
+    value: Any
+    """The JSON-safe result; the text of the failure where `ok` is false."""
+    ok: bool
+    error_message: str | None = None
+
+
+class TurnLedger(Protocol):
+    """What an adapter may do with the turn it runs in; see `band_trio.tools.ledger.Ledger`."""
+
+    judged: bool
+
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def nursery(self) -> trio.Nursery: ...
+    @property
+    def replied(self) -> bool: ...
+    @property
+    def complete(self) -> bool: ...
+    @property
+    def detached(self) -> bool: ...
+    @property
+    def closed(self) -> bool: ...
+    def record(self, effect: TurnEffect) -> None: ...
+    def settle(self) -> None: ...
+    def note_reported(self) -> None: ...
+    def detach(self) -> None: ...
+
+
 # --------------------------------------------------------------------------- protocols
 
 
@@ -288,50 +297,3 @@ class HistoryConverter(Protocol[T_co]):
     own and newer than the message of the turn: it is worked on again."""
 
     def convert(self, raw: list[dict[str, Any]]) -> T_co: ...
-
-
-class RoomContext(Protocol):
-    """What a preprocessor may see of a room: one room, one turn, read only."""
-
-    @property
-    def room_id(self) -> str: ...
-    @property
-    def agent_id(self) -> str: ...
-    @property
-    def hub_room_id(self) -> str | None: ...
-    @property
-    def rest(self) -> RestClient: ...
-    @property
-    def features(self) -> AdapterFeatures: ...
-    @property
-    def turn(self) -> TurnLedger: ...
-    @property
-    def participants(self) -> list[dict[str, Any]]: ...
-    @property
-    def attempt(self) -> int: ...
-    @property
-    def is_session_bootstrap(self) -> bool: ...
-    @property
-    def participants_msg(self) -> str | None: ...
-    @property
-    def contacts_msg(self) -> str | None: ...
-    async def load_history(self, message: Any) -> list[dict[str, Any]] | None: ...
-    def commit_context(self) -> None: ...
-
-
-class Preprocessor(Protocol):
-    """Turns a claimed message into the input of a turn, or declines it."""
-
-    async def process(self, ctx: RoomContext, event: Any, agent_id: str) -> AgentInput | None: ...
-
-
-class FrameworkAdapter(Protocol):
-    """The least an adapter is. `SimpleAdapter` adds the comfortable parts and is what to subclass."""
-
-    async def on_event(self, inp: AgentInput) -> None: ...
-    async def on_cleanup(self, room_id: str) -> None: ...
-    async def on_started(self, agent_name: str, agent_description: str) -> None: ...
-
-
-Hook = Callable[..., Awaitable[None] | None]
-"""A callback of the application: async, or sync and then run in a worker thread."""

@@ -16,8 +16,8 @@ from typing import Any, Final
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from band_trio.config import SessionConfig
-from band_trio.runtime.journal import Journal
+from band_trio.config.agent import SessionConfig
+from band_trio.runtime.journal.journal import Journal
 from benchmarks.harness import table
 from tests.machine.journal_room import Room
 from tests.machine.test_journal_machine import JournalMachine

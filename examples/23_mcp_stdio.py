@@ -18,10 +18,10 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from band_trio import AgentConfig, AgentTools
-from band_trio.credentials import Credentials
-from band_trio.endpoints import resolve_endpoints
-from band_trio.link.api import open_api
-from band_trio.link.rest import RestClient
+from band_trio.config.credentials import Credentials
+from band_trio.config.endpoints import resolve_endpoints
+from band_trio.link.rest.api import open_api
+from band_trio.link.rest.rest import RestClient
 from band_trio.localband import open_local_band
 from band_trio.mcp import MCPServer, build_mcp_registrations, iter_tool_definitions
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from band_trio.runtime.entries import MOVES, Phase, Step
+from band_trio.runtime.journal.entries import MOVES, Phase, Step
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "architecture.md"
 _TABLES: Final = re.compile(r"(?<=<!-- moves -->\n).*?(?=<!-- /moves -->)", re.DOTALL)

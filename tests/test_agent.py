@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from band_trio import Agent, BandConfigError, SimpleAdapter
-from band_trio.preprocessing import DefaultPreprocessor
+from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
 
 
 class Bare:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from band_trio.runtime.entries import Phase
+from band_trio.runtime.journal.entries import Phase
 from tests.moves import PAGE, meanings, renewed, tables
 
 

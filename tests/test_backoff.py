@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from band_trio.backoff import full_jitter, half_jitter
+from band_trio.kit.backoff import full_jitter, half_jitter
 
 positive = st.floats(1e-3, 1e6)
 

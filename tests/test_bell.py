@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 import trio.testing
 
-from band_trio.bell import Bell
+from band_trio.kit.bell import Bell
 
 
 async def test_a_ring_before_the_wait_is_not_lost(autojump_clock: trio.abc.Clock) -> None:

@@ -13,27 +13,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.config import (
+from band_trio.config.agent import (
     AgentConfig,
     ConflictPolicy,
     ContactEventConfig,
     ContactStrategy,
     SessionConfig,
 )
-from band_trio.credentials import (
+from band_trio.config.credentials import (
     PROXY_MANAGED_API_KEY,
     Credentials,
     get_config_path,
     load_agent_config,
 )
-from band_trio.endpoints import (
+from band_trio.config.endpoints import (
     DEFAULT_REST_URL,
     DEFAULT_WS_URL,
     Endpoints,
     resolve_endpoints,
 )
+from band_trio.config.proxies import is_loopback
 from band_trio.errors import BandConfigError
-from band_trio.proxies import is_loopback
 
 CONFIGS: list[type[Any]] = [SessionConfig, AgentConfig, ContactEventConfig]
 OPTIONS = [

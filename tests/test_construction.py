@@ -30,10 +30,10 @@ from band_trio import (
     SessionConfig,
     SimpleAdapter,
 )
-from band_trio import environment as environment_module
 from band_trio.adapters import AsyncioAdapter, EnvAdapterConfig, OpenAIConfig
 from band_trio.checks import HOOKS
-from band_trio.keywords import answer_keyword
+from band_trio.config import environment as environment_module
+from band_trio.config.keywords import answer_keyword
 from band_trio.localband import open_local_band
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.failures import AgentFailure

@@ -24,7 +24,7 @@ from band_trio.errors import (
     RoomClosingError,
     RoomExecutionStoppedError,
 )
-from band_trio.hygiene import LINE_CHARS
+from band_trio.kit.hygiene import LINE_CHARS
 
 TREE = {
     "BandError": ("Exception",),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from band_trio.extras import load_extra
+from band_trio.kit.extras import load_extra
 
 ROOT = Path(__file__).parents[1]
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from band_trio.hygiene import (
+from band_trio.kit.hygiene import (
     REDACTED,
     clean_text,
     clip,

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
-from band_trio.credentials import Credentials
+from band_trio.config.credentials import Credentials
 from band_trio.errors import BandConfigError
-from band_trio.ids import CURSOR, CURSOR_CHARS, ID, ID_CHARS
+from band_trio.kit.ids import CURSOR, CURSOR_CHARS, ID, ID_CHARS
 
 ODD: list[object] = [
     "", "\0", "a\nb", "\x1b[2J", "\x7f", "\x85", "\u2028", "\u202e", "\u200b", "\ud800", "\ufffd",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from band_trio.leaves import leaf_errors, lone_leaf, program_end
+from band_trio.kit.leaves import leaf_errors, lone_leaf, program_end
 
 
 def test_leaves_keep_their_order_however_deep() -> None:

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio.nurseries import hidden_nursery, hide_nursery, is_cancellation
+from band_trio.kit.nurseries import hidden_nursery, hide_nursery, is_cancellation
 
 
 async def fail(error: BaseException) -> None:

@@ -17,8 +17,8 @@ import attrs
 import pytest
 
 from band_trio import AgentConfig, SessionConfig
-from band_trio.runtime.health import Health
 from band_trio.runtime.lifecycle import ShutdownReport
+from band_trio.runtime.run.health import Health
 
 PAGE = Path(__file__).parents[1] / "docs" / "operating.md"
 CLASSES: tuple[type[Any], ...] = (SessionConfig, AgentConfig, Health, ShutdownReport)

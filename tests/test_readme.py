@@ -37,7 +37,7 @@ from band_trio import (
 from band_trio.adapters import EchoAdapter
 from band_trio.cli.app import make_parser
 from band_trio.cli.demo import Demo
-from band_trio.endpoints import DEFAULT_REST_URL
+from band_trio.config.endpoints import DEFAULT_REST_URL
 from band_trio.entry.console import Console
 from band_trio.localband import LocalAgent, LocalBand, open_local_band
 from band_trio.testing import (

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio.logs import RepeatedLog, thinned_lines
+from band_trio.kit.logs import RepeatedLog, thinned_lines
 
 
 async def test_a_repeated_line_is_written_three_times_then_once_a_minute(

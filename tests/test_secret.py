@@ -12,10 +12,10 @@ import h11
 import httpx  # noqa: ASYNC127 - whose headers hold the key
 import pytest
 
-from band_trio.credentials import Credentials, load_agent_config
+from band_trio.config.credentials import Credentials, load_agent_config
 from band_trio.errors import BandConfigError, BandConnectionError
-from band_trio.hygiene import REDACTED
-from band_trio.secret import Secret, SecretBytes, silent
+from band_trio.kit.hygiene import REDACTED
+from band_trio.kit.secret import Secret, SecretBytes, silent
 from tests.test_config import config_file
 
 KEY = "k/ey+with&odd=chars%"

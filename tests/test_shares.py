@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from band_trio import SessionConfig
-from band_trio.shares import FairLimiter, work_of
+from band_trio.kit.limiter import FairLimiter, work_of
 from band_trio.tools.custom import CustomTools
 from tests.runtime.harness import Call, Scripted, reply, stage
 

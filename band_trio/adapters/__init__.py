@@ -6,11 +6,12 @@ The adapters for models are loaded on first use; each needs the extra of its SDK
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.calls import call_tool
 from band_trio.adapters.echo import EchoAdapter
+from band_trio.adapters.later import LATER
 from band_trio.adapters.rules import RuleAdapter
 
 if TYPE_CHECKING:
@@ -54,30 +55,6 @@ __all__ = [
     "current_turn",
     "open_asyncio_host",
 ]
-
-LATER: Final = {
-    "AnthropicAdapter": "anthropic",
-    "AnthropicConfig": "anthropic",
-    "AsyncioAdapter": "bridge",
-    "AsyncioAdapterConfig": "bridge",
-    "AsyncioHost": "asyncio_host",
-    "BridgedTool": "bridged",
-    "BridgedTurn": "bridged",
-    "HostCall": "asyncio_host",
-    "current_turn": "bridged",
-    "open_asyncio_host": "asyncio_host",
-    "BaseAdapterConfig": "options",
-    "EnvAdapterConfig": "options",
-    "ModelAdapter": "model",
-    "ModelAdapterConfig": "model",
-    "ModelConfig": "options",
-    "ModelLoopAdapter": "loop",
-    "ModelReply": "replies",
-    "OpenAIAdapter": "openai",
-    "OpenAIConfig": "openai",
-    "ToolRequest": "replies",
-}
-"""Name → module of this package that is loaded when the name is asked for."""
 
 
 def __getattr__(name: str) -> Any:

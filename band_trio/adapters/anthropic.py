@@ -14,6 +14,7 @@ from band_trio.adapters.options import (
 )
 from band_trio.adapters.pictures import pictures_of
 from band_trio.adapters.replies import UNREADABLE, ModelReply, ToolRequest
+from band_trio.config.options import MAPPING, switch
 from band_trio.converters.anthropic import (
     AnthropicHistoryConverter,
     AnthropicMessage,
@@ -23,9 +24,8 @@ from band_trio.converters.anthropic import (
     text_block,
 )
 from band_trio.errors import BandConfigError, ProviderRunError
-from band_trio.extras import load_extra
-from band_trio.options import MAPPING, switch
-from band_trio.tools.custom import CustomToolDef
+from band_trio.features import CustomToolDef
+from band_trio.kit.extras import load_extra
 from band_trio.types import (
     FeatureKwargs,
     HistoryConverter,

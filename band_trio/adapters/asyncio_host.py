@@ -26,8 +26,8 @@ from band_trio.adapters.asyncio_loop import (
     is_asyncio_cancellation,
 )
 from band_trio.errors import ProviderRunError, TurnClosedError
-from band_trio.leaves import program_end
-from band_trio.nurseries import hidden_nursery, hide_nursery
+from band_trio.kit.leaves import program_end
+from band_trio.kit.nurseries import hidden_nursery, hide_nursery
 
 _log: Final = logging.getLogger(__name__)
 

@@ -12,16 +12,17 @@ import trio
 
 from band_trio.adapters.features import resolve_features
 from band_trio.checks import HOOKS, check_hooks, check_names
+from band_trio.contract import AgentInput
 from band_trio.errors import BandConfigError
-from band_trio.hygiene import error_line
+from band_trio.features import CustomToolDef
+from band_trio.kit.hygiene import error_line
 from band_trio.tools.catalogue import selected_tool_definitions
-from band_trio.tools.custom import CustomToolDef, CustomTools
+from band_trio.tools.custom import CustomTools
 from band_trio.tools.definitions import BandTool
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.tools.usage import USAGE_EVENT_TYPE, usage_event
 from band_trio.types import (
     AdapterFeatures,
-    AgentInput,
-    AgentToolsProtocol,
     Capability,
     Emit,
     FeatureKwargs,

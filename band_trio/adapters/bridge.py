@@ -23,21 +23,21 @@ from band_trio.adapters.options import (
     PromptConfig,
     config_or_environment,
 )
+from band_trio.config.options import seconds, text
 from band_trio.converters.transcript import TranscriptConverter
 from band_trio.errors import (
     BandConfigError,
     InputNotAccepted,
     RoomExecutionStoppedError,
 )
-from band_trio.hygiene import error_line
-from band_trio.leaves import leaf_errors
-from band_trio.options import seconds, text
-from band_trio.tools.custom_shape import CustomToolDef
+from band_trio.features import CustomToolDef
+from band_trio.kit.hygiene import error_line
+from band_trio.kit.leaves import leaf_errors
 from band_trio.tools.failures import generic_provider_failure
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.tools.relay import relay_reply
 from band_trio.types import (
     SYNTHETIC_SENDER_TYPE,
-    AgentToolsProtocol,
     Capability,
     Emit,
     FeatureKwargs,

@@ -17,16 +17,11 @@ from typing import Annotated, Any, Final, Generic, Literal, ParamSpec, TypeVar, 
 import attrs
 
 from band_trio.adapters.asyncio_host import HostCall
+from band_trio.adapters.prompts import repeat_notice, with_system_updates
 from band_trio.errors import TurnClosedError
-from band_trio.prompts import repeat_notice, with_system_updates
 from band_trio.tools.narration import execute_narrated, output_text
-from band_trio.types import (
-    AgentToolsProtocol,
-    Emit,
-    PlatformMessage,
-    ToolCallOutcome,
-    TurnUsage,
-)
+from band_trio.tools.protocol import AgentToolsProtocol
+from band_trio.types import Emit, PlatformMessage, ToolCallOutcome, TurnUsage
 
 H = TypeVar("H")
 P = ParamSpec("P")

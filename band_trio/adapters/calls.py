@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from band_trio.hygiene import clean_text
+from band_trio.kit.hygiene import clean_text
 from band_trio.tools.dispatch import succeeded
-from band_trio.types import AgentToolsProtocol
+from band_trio.tools.protocol import AgentToolsProtocol
 
 _log: Final = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import trio
 
 from band_trio.adapters.loop import C, M, ModelLoopAdapter
 from band_trio.adapters.options import CLOSE_SECONDS
-from band_trio.tools.custom import CustomToolDef
+from band_trio.features import CustomToolDef
 from band_trio.types import FeatureKwargs, HistoryConverter
 
 

@@ -8,7 +8,8 @@ from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.calls import call_tool
 from band_trio.tools.conversation import strip_leading_mentions
 from band_trio.tools.definitions import BandTool
-from band_trio.types import AgentToolsProtocol, FeatureKwargs, HistoryProvider, PlatformMessage
+from band_trio.tools.protocol import AgentToolsProtocol
+from band_trio.types import FeatureKwargs, HistoryProvider, PlatformMessage
 
 
 class EchoAdapter(SimpleAdapter[HistoryProvider]):

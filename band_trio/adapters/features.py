@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
+from band_trio.config.keywords import unexpected_keyword
 from band_trio.errors import BandConfigError
-from band_trio.keywords import unexpected_keyword
 from band_trio.tools.catalogue import checked_members
 from band_trio.tools.definitions import BandTool
 from band_trio.types import AdapterFeatures, Capability, Emit, ToolCategory

@@ -14,6 +14,7 @@ import attrs
 
 from band_trio.adapters.base import SimpleAdapter
 from band_trio.adapters.options import ModelConfig
+from band_trio.adapters.prompts import repeat_notice, system_updates
 from band_trio.adapters.replies import (
     NO_USAGE,
     ModelReply,
@@ -25,20 +26,19 @@ from band_trio.adapters.replies import (
 from band_trio.adapters.talk import Talk, from_place, is_refusal, may_pass_shorter, start_of
 from band_trio.converters.exchanges import INTERRUPTED_TOOL_TEXT
 from band_trio.errors import InputNotAccepted, ProviderRunError
-from band_trio.hygiene import (
+from band_trio.features import CustomToolDef
+from band_trio.kit.hygiene import (
     error_line,
     redact_credentials,
     without_surrogates,
     without_surrogates_deep,
 )
-from band_trio.prompts import repeat_notice, system_updates
-from band_trio.tools.custom import CustomToolDef
 from band_trio.tools.failures import AgentFailure, generic_provider_failure
 from band_trio.tools.narration import execute_narrated
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.tools.relay import relay_reply
 from band_trio.types import (
     SYNTHETIC_SENDER_TYPE,
-    AgentToolsProtocol,
     Capability,
     Emit,
     FeatureKwargs,

@@ -20,16 +20,16 @@ from band_trio.adapters.options import (
 from band_trio.adapters.pictures import pictures_of
 from band_trio.adapters.repeats import repeated
 from band_trio.adapters.replies import ModelReply, ToolRequest
+from band_trio.config.options import MAPPING
 from band_trio.converters.pydantic_ai import (
     PydanticAIHistoryConverter,
     add_request,
     result_part,
 )
 from band_trio.errors import BandConfigError
-from band_trio.extras import load_extra
-from band_trio.hygiene import without_surrogates_deep
-from band_trio.options import MAPPING
-from band_trio.tools.custom import CustomToolDef
+from band_trio.features import CustomToolDef
+from band_trio.kit.extras import load_extra
+from band_trio.kit.hygiene import without_surrogates_deep
 from band_trio.types import (
     FeatureKwargs,
     HistoryConverter,

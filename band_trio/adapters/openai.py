@@ -13,14 +13,14 @@ from band_trio.adapters.clients import ClientAdapter
 from band_trio.adapters.options import ModelConfig, config_or_environment
 from band_trio.adapters.pictures import Picture, pictures_of
 from band_trio.adapters.replies import ModelReply, ToolRequest
+from band_trio.config.options import MAPPING, text
 from band_trio.converters.exchanges import Result, tool_name
 from band_trio.converters.openai import OpenAIHistoryConverter, OpenAIMessage, tool_message
 from band_trio.converters.plain import joined
 from band_trio.errors import BandConfigError, ProviderRunError
-from band_trio.extras import load_extra
-from band_trio.options import MAPPING, text
+from band_trio.features import CustomToolDef
+from band_trio.kit.extras import load_extra
 from band_trio.texts import SYSTEM_UPDATE_PREFIX
-from band_trio.tools.custom import CustomToolDef
 from band_trio.types import (
     FeatureKwargs,
     HistoryConverter,

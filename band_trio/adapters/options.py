@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
 import attrs
 import yaml
 
-from band_trio import adapters
-from band_trio.environment import PREFIX
+from band_trio.adapters.later import LATER
+from band_trio.adapters.prompts import render_system_prompt
+from band_trio.config.environment import PREFIX
+from band_trio.config.keywords import answer_keyword, with_answers
+from band_trio.config.options import count, optional_text, raise_problems, seconds, switch, text
 from band_trio.errors import BandConfigError, did_you_mean
-from band_trio.hygiene import one_line
-from band_trio.keywords import answer_keyword, with_answers
-from band_trio.options import count, optional_text, raise_problems, seconds, switch, text
-from band_trio.prompts import render_system_prompt
+from band_trio.kit.hygiene import one_line
 from band_trio.types import AdapterFeatures, Capability
 
 _log: Final = logging.getLogger(__name__)
@@ -110,8 +110,8 @@ def variables_of_adapters() -> tuple[str, ...]:
 
     Those that ship are loaded for that, without the SDKs.
     """
-    for home in set(adapters.LATER.values()):
-        importlib.import_module(f"{adapters.__name__}.{home}")
+    for home in set(LATER.values()):
+        importlib.import_module(f"{__package__}.{home}")
     found: set[str] = set()
     waiting = EnvAdapterConfig.__subclasses__()
     while waiting:

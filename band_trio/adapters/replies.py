@@ -11,7 +11,7 @@ import attrs
 
 from band_trio.converters.exchanges import tool_name
 from band_trio.errors import ProviderRunError
-from band_trio.hygiene import has_visible, without_surrogates, without_surrogates_deep
+from band_trio.kit.hygiene import has_visible, without_surrogates, without_surrogates_deep
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.results import tool_result_text
 from band_trio.types import ToolCallOutcome, TurnUsage

@@ -12,7 +12,8 @@ from band_trio.adapters.calls import call_tool
 from band_trio.errors import BandConfigError
 from band_trio.tools.conversation import strip_leading_mentions
 from band_trio.tools.definitions import BandTool
-from band_trio.types import AgentToolsProtocol, FeatureKwargs, HistoryProvider, PlatformMessage
+from band_trio.tools.protocol import AgentToolsProtocol
+from band_trio.types import FeatureKwargs, HistoryProvider, PlatformMessage
 
 Rule = Callable[[PlatformMessage, AgentToolsProtocol, re.Match[str]], Awaitable[str | None]]
 """Handles a message that its pattern matches. Text that it returns is sent to the sender."""

@@ -10,7 +10,8 @@ import trio
 
 from band_trio.adapters import RuleAdapter, call_tool
 from band_trio.cli.transcript import Transcript
-from band_trio.types import AgentToolsProtocol, HistoryProvider, PlatformMessage
+from band_trio.tools.protocol import AgentToolsProtocol
+from band_trio.types import HistoryProvider, PlatformMessage
 
 CLERK: Final = "Clerk"
 GUIDE: Final = "Guide"

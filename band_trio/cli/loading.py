@@ -13,12 +13,12 @@ from band_trio.agent import Agent
 from band_trio.checks import missing_hooks
 from band_trio.cli import texts
 from band_trio.cli.errors import CliError
+from band_trio.config.importing import StartedWhileLoadingError, refusing_agents
+from band_trio.contract import FrameworkAdapter
 from band_trio.entry.boundary import describe
 from band_trio.entry.exits import Exit
 from band_trio.errors import BandError
-from band_trio.importing import StartedWhileLoadingError, refusing_agents
-from band_trio.leaves import leaf_errors
-from band_trio.types import FrameworkAdapter
+from band_trio.kit.leaves import leaf_errors
 
 _SHOWN: Final = 8
 

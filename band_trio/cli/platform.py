@@ -12,7 +12,7 @@ from band_trio.cli.errors import CliError
 from band_trio.entry.console import Console
 from band_trio.entry.exits import Exit
 from band_trio.entry.signals import StopSignals, stop_signals
-from band_trio.leaves import leaf_errors
+from band_trio.kit.leaves import leaf_errors
 from band_trio.protocol.codec import dumps
 
 

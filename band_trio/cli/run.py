@@ -15,13 +15,13 @@ from band_trio.agent import Agent
 from band_trio.cli import texts
 from band_trio.cli.errors import CliError
 from band_trio.cli.loading import load_target
-from band_trio.config import AgentConfig
+from band_trio.config.agent import AgentConfig
+from band_trio.contract import FrameworkAdapter
 from band_trio.entry.exits import Exit
 from band_trio.entry.identity import Given, find_credentials
 from band_trio.entry.running import code_of, run_agent
 from band_trio.entry.signals import stop_signals
 from band_trio.entry.texts import options_of_an_agent
-from band_trio.types import FrameworkAdapter
 
 _log: Final = logging.getLogger(__name__)
 

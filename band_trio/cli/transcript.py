@@ -15,8 +15,9 @@ from band_trio.localband.world import Push
 from band_trio.protocol.codec import dumps
 from band_trio.protocol.events import split_topic
 from band_trio.tools.conversation import replace_uuid_mentions, strip_leading_mentions
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.trace import EpochBegan, EpochEnded, TraceEvent
-from band_trio.types import AgentToolsProtocol, ToolCallOutcome
+from band_trio.types import ToolCallOutcome
 
 SHOWN_CHARS: Final = 28
 """How much of a message names it in a line about its state."""

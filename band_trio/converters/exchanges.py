@@ -16,7 +16,7 @@ import attrs
 
 from band_trio.converters.echoes import Echoes
 from band_trio.converters.tool_events import ToolCallEvent, parse_tool_call, parse_tool_result
-from band_trio.hygiene import has_visible, without_surrogates
+from band_trio.kit.hygiene import has_visible, without_surrogates
 from band_trio.types import MessageType, poses_as_platform, speaker_label, speaker_line
 
 INTERRUPTED_TOOL_TEXT: Final = "This call was interrupted; its result is unknown."

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from band_trio.converters.exchanges import AssistantText, UserText, build_exchanges
 from band_trio.converters.plain import joined
-from band_trio.extras import load_extra
+from band_trio.kit.extras import load_extra
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponsePart

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from band_trio.hygiene import without_surrogates
+from band_trio.kit.hygiene import without_surrogates
 from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.tools.results import tool_result_text

@@ -10,8 +10,8 @@ from typing import Final
 from band_trio.entry import texts
 from band_trio.entry.exits import Exit
 from band_trio.errors import AgentAlreadyRunningError, BandConfigError, BandError
-from band_trio.hygiene import clean_text, traceback_text
-from band_trio.leaves import leaf_errors, program_end
+from band_trio.kit.hygiene import clean_text, traceback_text
+from band_trio.kit.leaves import leaf_errors, program_end
 
 ERROR_CHARS: Final = 600
 SECRET_CHARS: Final = 8

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import attrs
 
-from band_trio.credentials import get_config_path, load_agent_config
-from band_trio.endpoints import variables
+from band_trio.config.credentials import get_config_path, load_agent_config
+from band_trio.config.endpoints import variables
 from band_trio.entry import texts
 from band_trio.errors import BandConfigError
 

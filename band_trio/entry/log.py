@@ -11,7 +11,7 @@ from band_trio.errors import BandConfigError
 
 _OURS: Final = "band_trio"
 
-_NEWS: Final = ("band_trio.cli", "band_trio.entry", "band_trio.link.supervisor")
+_NEWS: Final = ("band_trio.cli", "band_trio.entry", "band_trio.link.channel.supervisor")
 """What these say at INFO is written along with warnings: that it has begun, is ready, stops and has
 stopped; and that a connection is up, without which its loss would read as if it lasted."""
 

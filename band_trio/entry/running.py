@@ -10,7 +10,7 @@ from band_trio.agent import Agent
 from band_trio.entry import texts
 from band_trio.entry.exits import Exit
 from band_trio.entry.signals import StopSignals
-from band_trio.nurseries import hidden_nursery
+from band_trio.kit.nurseries import hidden_nursery
 from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.tools.catalogue import selected_tool_definitions
 from band_trio.types import AdapterFeatures

@@ -12,6 +12,9 @@ from typing import Any, Final
 import trio
 
 from band_trio.agent import STOP_GRACE, Agent, check_grace
+from band_trio.config.importing import refuse_while_loading
+from band_trio.config.keywords import check_keywords
+from band_trio.contract import FrameworkAdapter
 from band_trio.entry import texts
 from band_trio.entry.boundary import told_errors
 from band_trio.entry.exits import Exit
@@ -20,11 +23,8 @@ from band_trio.entry.log import level_of, set_up_log
 from band_trio.entry.running import code_of, run_agent
 from band_trio.entry.signals import stop_signals
 from band_trio.errors import BandConfigError
-from band_trio.importing import refuse_while_loading
-from band_trio.keywords import check_keywords
+from band_trio.kit.secret import silent
 from band_trio.runtime.lifecycle import ShutdownReport
-from band_trio.secret import silent
-from band_trio.types import FrameworkAdapter
 
 
 def run(

@@ -1,0 +1,1 @@
+"""The connection to the platform: REST and one WebSocket."""

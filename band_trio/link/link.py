@@ -6,13 +6,13 @@ from typing import Never
 
 import trio
 
-from band_trio.config import AgentConfig
-from band_trio.credentials import Credentials
-from band_trio.endpoints import Endpoints
-from band_trio.link.rest import RestClient
-from band_trio.link.state import LinkHealth, LinkListener, LinkState
-from band_trio.link.supervisor import Supervisor
-from band_trio.link.topics import TopicTable
+from band_trio.config.agent import AgentConfig
+from band_trio.config.credentials import Credentials
+from band_trio.config.endpoints import Endpoints
+from band_trio.link.channel.state import LinkHealth, LinkListener, LinkState
+from band_trio.link.channel.supervisor import Supervisor
+from band_trio.link.channel.topics import TopicTable
+from band_trio.link.rest.rest import RestClient
 from band_trio.protocol.events import agent_control
 from band_trio.trace import Tracer
 

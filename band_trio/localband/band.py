@@ -12,8 +12,9 @@ from uuid import uuid4
 import attrs
 import trio
 
-from band_trio.config import AgentConfig
-from band_trio.endpoints import SOCKET_PATH
+from band_trio.config.agent import AgentConfig
+from band_trio.config.endpoints import SOCKET_PATH
+from band_trio.kit.nurseries import hide_nursery
 from band_trio.localband import control
 from band_trio.localband.delivery import State
 from band_trio.localband.fault_rules import Cut, Ref, id_of
@@ -26,7 +27,6 @@ from band_trio.localband.rest import make_app
 from band_trio.localband.server import open_server
 from band_trio.localband.user import LocalUser, api_errors
 from band_trio.localband.world import Push, World
-from band_trio.nurseries import hide_nursery
 from band_trio.protocol.events import Mode
 from band_trio.protocol.phoenix import Frame
 

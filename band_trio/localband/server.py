@@ -28,8 +28,8 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, LifespanState
 from starlette.types import ASGIApp
 
-from band_trio.endpoints import SOCKET_PATH
-from band_trio.hygiene import error_text
+from band_trio.config.endpoints import SOCKET_PATH
+from band_trio.kit.hygiene import error_text
 from band_trio.localband.fault_rules import Cut
 from band_trio.localband.hub import Hub
 from band_trio.localband.sockets import serve_socket

@@ -21,7 +21,7 @@ import attrs
 import trio
 import trio_websocket  # noqa: TID251 - the platform's end of a socket
 
-from band_trio.hygiene import error_text
+from band_trio.kit.hygiene import error_text
 from band_trio.localband.hub import Hub, Line
 from band_trio.localband.routes import Reply
 from band_trio.localband.session import serve_session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from band_trio.hygiene import has_visible
+from band_trio.kit.hygiene import has_visible
 from band_trio.localband.paging import is_uuid
 from band_trio.localband.refusal import Refusal, invalid
 from band_trio.protocol import codec

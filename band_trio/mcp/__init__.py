@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from band_trio.extras import load_extra
+from band_trio.kit.extras import load_extra
 from band_trio.mcp.registrations import MCPToolRegistration, build_mcp_registrations
 from band_trio.mcp.turns import OpenTurns
 from band_trio.tools.catalogue import iter_tool_definitions, selected_tool_definitions

@@ -10,13 +10,14 @@ import attrs
 
 from band_trio import texts
 from band_trio.errors import BandConfigError
+from band_trio.features import CustomToolDef
 from band_trio.mcp.turns import call_in_turn, failed
 from band_trio.tools.arguments import given_object
 from band_trio.tools.custom import CustomTools
-from band_trio.tools.custom_shape import CustomToolDef
 from band_trio.tools.definitions import ID, BandTool, ToolDefinition
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.tools.schemas import render_schemas
-from band_trio.types import AgentToolsProtocol, ToolCallOutcome
+from band_trio.types import ToolCallOutcome
 
 GetTools = Callable[[str | None], AgentToolsProtocol | None]
 """Room id → the tools of its current turn, None where there is none; see `OpenTurns.get`."""

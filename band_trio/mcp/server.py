@@ -17,7 +17,7 @@ from mcp.server.stdio import stdio_server
 
 from band_trio import texts
 from band_trio.errors import BandConfigError
-from band_trio.hygiene import without_surrogates
+from band_trio.kit.hygiene import without_surrogates
 from band_trio.mcp.registrations import MCPToolRegistration
 from band_trio.tools.definitions import BAND_MCP_SERVER_NAME
 from band_trio.tools.results import block_text, is_mcp_content_result, tool_result_text

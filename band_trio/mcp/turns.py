@@ -10,7 +10,8 @@ import trio
 
 from band_trio import texts
 from band_trio.errors import BandConfigError, RoomExecutionStoppedError, TurnClosedError
-from band_trio.types import AgentToolsProtocol, ToolCallOutcome
+from band_trio.tools.protocol import AgentToolsProtocol
+from band_trio.types import ToolCallOutcome
 
 
 @attrs.define(eq=False)

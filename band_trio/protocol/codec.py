@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson  # noqa: TID251 - this is the boundary
 
-from band_trio.hygiene import without_surrogates
+from band_trio.kit.hygiene import without_surrogates
 from band_trio.protocol.errors import RemoteProtocolError
 
 MAX_DEPTH: Final = 200

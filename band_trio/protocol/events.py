@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from band_trio.ids import Id, Reference
+from band_trio.kit.ids import Id, Reference
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import ChatMessage
 from band_trio.protocol.structure import structure

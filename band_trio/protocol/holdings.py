@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from band_trio.ids import Id
+from band_trio.kit.ids import Id
 from band_trio.protocol.rest import readable_rows
 from band_trio.protocol.structure import structure
 

@@ -14,9 +14,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from band_trio.hygiene import clip, masked, without_surrogates
-from band_trio.ids import Cursor, Id, Reference
-from band_trio.logs import RepeatedLog
+from band_trio.kit.hygiene import clip, masked, without_surrogates
+from band_trio.kit.ids import Cursor, Id, Reference
+from band_trio.kit.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.structure import MOST_ITEMS, structure
 

@@ -2,7 +2,7 @@
 
 Exact: `5` is no string and `"5"` is no number. Lenient where it can be: unknown fields are
 ignored, and an optional field that is wrong or null is dropped and logged, never its object.
-Ids and cursors are checked here, where they enter (`band_trio.ids`), and lists inside an object
+Ids and cursors are checked here, where they enter (`band_trio.kit.ids`), and lists inside an object
 are cut, so that no object takes long.
 """
 
@@ -18,8 +18,8 @@ import attrs
 import cattrs
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
-from band_trio.ids import Opaque
-from band_trio.logs import RepeatedLog
+from band_trio.kit.ids import Opaque
+from band_trio.kit.logs import RepeatedLog
 from band_trio.protocol.errors import RemoteProtocolError
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))

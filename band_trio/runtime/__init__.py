@@ -1,15 +1,15 @@
 """The runtime of an agent: rooms, turns and settlements as nested scopes, one idea per file.
 
-In the order in which they are best read:
+In the order in which they are best read; each folder uses those below it in this list:
 
-    One run       platform_runtime (read first) → settings, parts, start, lifecycle, instance_lock,
-                  health, problems, key_check
-    Which rooms   dispatcher → presence → listing, journals
-    One room      execution (the loop) → journal (entries, reads, todo, control), drain, resync, services
-    One message   entries → verdict → answers → turn → briefing (roster, history, system_lines,
-                  room_context) → judgement → settler
-    Beside it     activity, interrupts, chat_control, turn_listener, crashes
-    Application   adapter_port, hooks; deadlines and watchdog name what does not end
+    run/          platform_runtime (read first) → settings, parts, start, health, key_check, watchdog
+    membership/   dispatcher → presence
+    room/         execution (the loop) → drain, settler, journals, interrupts, chat_control
+    turn/         turn → briefing (roster, history, system_lines, room_context), preprocessing,
+                  activity, turn_listener, services
+    journal/      journal → entries (the table), reads, todo, control, answers, judgement, verdict
+    beside them   lifecycle, hooks, adapter_port, deadlines, listing, resync, crashes, instance_lock,
+                  problems: what a run gives to all of its parts
 
 What runs inside what; each level ends before the one around it does:
 

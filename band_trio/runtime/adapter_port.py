@@ -8,16 +8,11 @@ from typing import Any
 import attrs
 import trio
 
+from band_trio.contract import FrameworkAdapter
 from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.lifecycle import ADAPTER, Lifecycle
-from band_trio.types import (
-    AdapterFeatures,
-    AgentToolsProtocol,
-    Capability,
-    FrameworkAdapter,
-    PlatformConnection,
-    PlatformMessage,
-)
+from band_trio.tools.protocol import AgentToolsProtocol
+from band_trio.types import AdapterFeatures, Capability, PlatformConnection, PlatformMessage
 
 
 def negotiate(features: AdapterFeatures, flags: Mapping[str, Any] | None) -> AdapterFeatures:

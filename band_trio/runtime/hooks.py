@@ -11,13 +11,13 @@ from typing import Any, Final, TypeVar, cast
 import attrs
 import trio
 
-from band_trio.callables import is_async
-from band_trio.hygiene import traceback_text
-from band_trio.leaves import leaf_errors, program_end
-from band_trio.nurseries import hidden_nursery, is_cancellation
+from band_trio.kit.callables import is_async
+from band_trio.kit.hygiene import traceback_text
+from band_trio.kit.leaves import leaf_errors, program_end
+from band_trio.kit.limiter import FairLimiter
+from band_trio.kit.nurseries import hidden_nursery, is_cancellation
 from band_trio.runtime.deadlines import Deadline, Deadlines
 from band_trio.runtime.problems import Problems
-from band_trio.shares import FairLimiter
 
 _log: Final = logging.getLogger(__name__)
 

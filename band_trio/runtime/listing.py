@@ -13,12 +13,12 @@ from typing import Final
 import attrs
 import trio
 
-from band_trio.backoff import half_jitter
-from band_trio.bell import Bell
 from band_trio.errors import BandApiError, BandError
-from band_trio.link.pages import PageWalk
-from band_trio.link.rest import RestClient
-from band_trio.logs import RepeatedLog
+from band_trio.kit.backoff import half_jitter
+from band_trio.kit.bell import Bell
+from band_trio.kit.logs import RepeatedLog
+from band_trio.link.rest.pages import PageWalk
+from band_trio.link.rest.rest import RestClient
 from band_trio.runtime.lifecycle import Lifecycle
 from band_trio.runtime.resync import ResyncBucket
 from band_trio.trace import Read, Tracer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from band_trio.extras import load_extra
+from band_trio.kit.extras import load_extra
 from band_trio.testing.fake_records import MessageHold
 from band_trio.testing.fake_tools import FakeAgentTools
 from band_trio.testing.scripted_anthropic import open_scripted_anthropic

@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from band_trio.errors import BandApiError
-from band_trio.link.attachments import AttachmentCache
+from band_trio.link.rest.attachments import AttachmentCache
 from band_trio.protocol.holdings import Attachment
 
 

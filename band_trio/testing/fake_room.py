@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from band_trio.errors import BandApiError
-from band_trio.link.sent import IsIt
+from band_trio.link.rest.sent import IsIt
 from band_trio.protocol.rest import (
     ChatMessage,
     ChatRoom,

@@ -15,6 +15,7 @@ import trio
 
 from band_trio import texts
 from band_trio.errors import BandToolError, MentionError
+from band_trio.features import CustomToolDef
 from band_trio.protocol.holdings import Attachment
 from band_trio.protocol.rest import Mention
 from band_trio.protocol.structure import unstructure
@@ -37,7 +38,6 @@ from band_trio.testing.seeds import (
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.core import platform_tool
-from band_trio.tools.custom import CustomToolDef
 from band_trio.tools.definitions import BandTool, ToolDefinition
 from band_trio.tools.ledger import Ledger
 from band_trio.tools.mentions import (

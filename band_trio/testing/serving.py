@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import trio
 
 from band_trio.adapters.base import SimpleAdapter
-from band_trio.nurseries import hide_nursery
+from band_trio.kit.nurseries import hide_nursery
 
 A = TypeVar("A", bound=SimpleAdapter[Any])
 

@@ -9,9 +9,10 @@ from typing import Any, Final
 import attrs
 import trio
 
+from band_trio.contract import AgentInput, FrameworkAdapter
 from band_trio.errors import BandConfigError, InputNotAccepted
-from band_trio.leaves import leaf_errors, lone_leaf, program_end
-from band_trio.nurseries import hidden_nursery
+from band_trio.kit.leaves import leaf_errors, lone_leaf, program_end
+from band_trio.kit.nurseries import hidden_nursery
 from band_trio.testing.fake_tools import FakeAgentTools
 from band_trio.testing.seeds import FAKE_ROOM, FAKE_TIME
 from band_trio.tools.failures import (
@@ -22,8 +23,6 @@ from band_trio.tools.failures import (
 )
 from band_trio.types import (
     AdapterFeatures,
-    AgentInput,
-    FrameworkAdapter,
     HistoryProvider,
     PlatformConnection,
     PlatformMessage,

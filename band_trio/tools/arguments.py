@@ -21,7 +21,7 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from band_trio import texts
 from band_trio.errors import InvalidToolArgumentsError
-from band_trio.hygiene import (
+from band_trio.kit.hygiene import (
     clean_text,
     clip,
     has_visible,

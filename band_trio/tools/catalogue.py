@@ -21,8 +21,7 @@ from band_trio.tools import memory_inputs as memories
 from band_trio.tools import task_inputs as tasks
 from band_trio.tools.definitions import BandTool, Surface, ToolDefinition
 from band_trio.tools.spellings import OLD_SEND_MESSAGE
-from band_trio.tools_protocol import Capabilities
-from band_trio.types import AdapterFeatures, Capability, ToolCategory, TurnEffect
+from band_trio.types import AdapterFeatures, Capabilities, Capability, ToolCategory, TurnEffect
 
 E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")

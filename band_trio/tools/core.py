@@ -22,11 +22,13 @@ from band_trio.errors import (
     OutcomeUnknownError,
     RoomExecutionStoppedError,
 )
-from band_trio.link.routes import UNREADABLE, says_stopped
+from band_trio.features import CustomToolDef
+from band_trio.link.rest.routes import UNREADABLE, says_stopped
 from band_trio.protocol.rest import Page, Participant, Peer
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
+from band_trio.tools.context import RoomContext
 from band_trio.tools.conversation import bare_handle
-from band_trio.tools.custom import CustomToolDef, CustomTools
+from band_trio.tools.custom import CustomTools
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.direct import AnswersNames, argument_check
 from band_trio.tools.flights import FlightLostError, Flights
@@ -34,7 +36,7 @@ from band_trio.tools.ledger import Ledger, TurnListener
 from band_trio.tools.mentions import mentionable
 from band_trio.tools.rest_port import ToolRest
 from band_trio.tools.results import without_nulls
-from band_trio.types import AdapterFeatures, RoomContext, ToolCallOutcome, TurnEffect
+from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
 

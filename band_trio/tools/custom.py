@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from band_trio.errors import BandConfigError
+from band_trio.features import CustomToolDef
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
-from band_trio.tools.custom_shape import CustomTool, CustomToolDef, read_custom_tool
+from band_trio.tools.custom_shape import CustomTool, read_custom_tool
 from band_trio.tools.definitions import BAND_MCP_SERVER_NAME, HUMAN_TOOL_NAMES, MCP_TOOL_PREFIX
 from band_trio.tools.results import is_failed_result
 from band_trio.tools.schemas import copied, in_format, known_format

@@ -11,16 +11,13 @@ from typing import Any, Final, cast
 import attrs
 import trio
 
-from band_trio.callables import is_async
 from band_trio.errors import BandConfigError
-from band_trio.shares import FairLimiter
+from band_trio.kit.callables import is_async
+from band_trio.kit.limiter import FairLimiter
 from band_trio.tools.custom_models import ArgumentModel, model_of_class, model_of_function
 from band_trio.tools.docstrings import tool_description
 from band_trio.tools.schemas import sanitize_tool_schema
 from band_trio.types import TurnEffect
-
-CustomToolDef = Callable[..., Any] | tuple[type, Callable[..., Any]]
-"""A function, or a pair of the class of its one argument and the function."""
 
 THREADS: Final = 40
 """Most sync tools that run at once; an abandoned one counts until its thread ends."""

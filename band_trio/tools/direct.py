@@ -11,8 +11,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from band_trio import texts
+from band_trio.config.keywords import unexpected_keyword
 from band_trio.errors import InvalidToolArgumentsError, did_you_mean
-from band_trio.keywords import unexpected_keyword
 from band_trio.tools.failures import AgentFailure
 
 _Kind = tuple[tuple[type, ...], str]

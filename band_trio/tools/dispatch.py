@@ -11,12 +11,12 @@ import attrs
 import trio
 
 from band_trio import texts
+from band_trio.config.keywords import answers_keywords
 from band_trio.errors import (
     BandToolError,
     InvalidToolArgumentsError,
     RoomExecutionStoppedError,
 )
-from band_trio.keywords import answers_keywords
 from band_trio.tools.arguments import method_arguments, validate_tool_arguments
 from band_trio.tools.catalogue import (
     TOOL_DEFINITIONS,
@@ -37,8 +37,7 @@ from band_trio.tools.results import (
     tool_result_text,
 )
 from band_trio.tools.schemas import render_schemas
-from band_trio.tools_protocol import Capabilities
-from band_trio.types import Capability, ToolCallOutcome, ToolFormat, TurnEffect
+from band_trio.types import Capabilities, Capability, ToolCallOutcome, ToolFormat, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import attrs
 
 from band_trio import texts
 from band_trio.errors import ProviderRunError
-from band_trio.hygiene import has_visible
+from band_trio.kit.hygiene import has_visible
 
 RUNTIME_PROVIDER: Final = "band-runtime"
 """The provider name of the runtime itself; other readers rely on it."""

@@ -14,8 +14,8 @@ from band_trio.errors import (
     MessagePostError,
     OutcomeUnknownError,
 )
-from band_trio.hygiene import has_visible, one_line, without_surrogates
-from band_trio.link.pages import PageWalk
+from band_trio.kit.hygiene import has_visible, one_line, without_surrogates
+from band_trio.link.rest.pages import PageWalk
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.holdings import Attachment
 from band_trio.protocol.rest import ChatMessage, Page

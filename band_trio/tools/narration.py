@@ -15,12 +15,9 @@ from typing import Any, Final
 
 import trio
 
-from band_trio.hygiene import (
-    clip,
-    redact_credentials_deep,
-    without_surrogates,
-)
+from band_trio.kit.hygiene import clip, redact_credentials_deep, without_surrogates
 from band_trio.protocol.rest import EVENT_CHARS
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.tools.relay import send_event_safe
 from band_trio.tools.results import (
     block_text,
@@ -30,7 +27,7 @@ from band_trio.tools.results import (
     serialize_tool_result,
     tool_result_text,
 )
-from band_trio.types import AgentToolsProtocol, MessageType, ToolCallOutcome, ToolEventKey
+from band_trio.types import MessageType, ToolCallOutcome, ToolEventKey
 
 _log: Final = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from band_trio.errors import (
     BandToolError,
     OutcomeUnknownError,
 )
-from band_trio.link.pages import PageWalk
+from band_trio.link.rest.pages import PageWalk
 from band_trio.protocol.rest import PAGE, ChatMessage, Page, Participant, Peer
 from band_trio.protocol.structure import unstructure
 from band_trio.tools.conversation import bare_handle

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from band_trio.errors import BandError, DeliveryFailedError, RoomExecutionStoppedError
-from band_trio.hygiene import has_visible, traceback_text
-from band_trio.types import AgentToolsProtocol
+from band_trio.kit.hygiene import has_visible, traceback_text
+from band_trio.tools.protocol import AgentToolsProtocol
 
 _log: Final = logging.getLogger(__name__)
 

@@ -1,12 +1,12 @@
-"""What the tools need of the platform; `band_trio.link.rest.RestClient` has it, a fake room too."""
+"""What the tools need of the platform; `band_trio.link.rest.rest.RestClient` has it, a fake room too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from band_trio.link.attachments import AttachmentCache
-from band_trio.link.sent import IsIt
+from band_trio.link.rest.attachments import AttachmentCache
+from band_trio.link.rest.sent import IsIt
 from band_trio.protocol.holdings import (
     Attachment,
     Board,

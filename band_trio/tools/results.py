@@ -21,7 +21,7 @@ from band_trio.errors import (
     BandToolError,
     OutcomeUnknownError,
 )
-from band_trio.hygiene import SHORTENED, clean_text, clip, error_line, error_text
+from band_trio.kit.hygiene import SHORTENED, clean_text, clip, error_line, error_text
 from band_trio.protocol.rest import Page
 from band_trio.protocol.structure import unstructure
 from band_trio.tools.definitions import BandTool

@@ -24,7 +24,7 @@ from band_trio.errors import (
     RoomExecutionStoppedError,
     TurnClosedError,
 )
-from band_trio.hygiene import (
+from band_trio.kit.hygiene import (
     SHORTENED,
     clean_lines,
     clean_text,
@@ -34,7 +34,7 @@ from band_trio.hygiene import (
     has_visible,
     without_surrogates_deep,
 )
-from band_trio.link.sent import IsIt
+from band_trio.link.rest.sent import IsIt
 from band_trio.protocol import codec
 from band_trio.protocol.rest import (
     EVENT_CHARS,

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import attrs
 
-from band_trio.hygiene import without_surrogates
+from band_trio.kit.hygiene import without_surrogates
 from band_trio.protocol.rest import ChatMessage
 
 _LEADING: Final = re.compile(r"^(?:@ )+")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from band_trio import texts
 from band_trio.errors import BandToolError
-from band_trio.hygiene import one_line
+from band_trio.kit.hygiene import one_line
 from band_trio.protocol.holdings import Board, Task
 from band_trio.protocol.structure import unstructure
 from band_trio.tools.core import ToolCore, platform_tool

@@ -11,7 +11,8 @@ from band_trio.adapters.base import SimpleAdapter
 from band_trio.errors import BandConfigError
 from band_trio.testing import FakeAgentTools, make_message, run_turn
 from band_trio.tools.custom import CustomTools, declares_turn_effect
-from band_trio.types import AgentToolsProtocol, HistoryProvider, TurnEffect
+from band_trio.tools.protocol import AgentToolsProtocol
+from band_trio.types import HistoryProvider, TurnEffect
 
 
 class Caller(SimpleAdapter[HistoryProvider]):

@@ -22,6 +22,7 @@ from band_trio import Agent
 from band_trio.adapters.asyncio_host import AsyncioHost
 from band_trio.adapters.bridge import AsyncioAdapter, AsyncioAdapterConfig
 from band_trio.adapters.bridged import BridgedTurn, current_turn
+from band_trio.adapters.prompts import repeat_notice
 from band_trio.errors import (
     BandConfigError,
     InputNotAccepted,
@@ -30,7 +31,6 @@ from band_trio.errors import (
     TurnClosedError,
 )
 from band_trio.localband import open_local_band
-from band_trio.prompts import repeat_notice
 from band_trio.testing import (
     FakeAgentTools,
     TurnResult,

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.adapters.loop import TOO_MANY_ROUNDS
+from band_trio.adapters.prompts import repeat_notice
 from band_trio.errors import (
     BandConfigError,
     InputNotAccepted,
     ProviderRunError,
     RoomExecutionStoppedError,
 )
-from band_trio.prompts import repeat_notice
 from band_trio.testing import events_of_type, make_message, reported_failures, run_turn
 from band_trio.testing.model_rules import broken_anthropic_rule, broken_openai_rule
 from band_trio.testing.scripted_http import ScriptedServer

@@ -12,9 +12,9 @@ import trio.testing
 from band_trio import SessionConfig
 from band_trio.protocol.events import agent_rooms
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.execution import ExecutionContext
-from band_trio.runtime.presence import RoomPresence
-from band_trio.runtime.todo import Run, Todo
+from band_trio.runtime.journal.todo import Run, Todo
+from band_trio.runtime.membership.presence import RoomPresence
+from band_trio.runtime.room.execution import ExecutionContext
 from band_trio.trace import Read
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import payload, push_again

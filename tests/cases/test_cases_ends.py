@@ -28,8 +28,8 @@ from band_trio import (
     SessionConfig,
     ShutdownReport,
 )
-from band_trio.link.epoch import Epoch
-from band_trio.link.socket import Socket
+from band_trio.link.channel.epoch import Epoch
+from band_trio.link.channel.socket import Socket
 from band_trio.localband import open_local_band
 from band_trio.localband.fault_rules import RequestFault
 from band_trio.localband.records import SocketRecord

@@ -220,7 +220,7 @@ async def test_c46_g03_g80_pings_are_answered_while_a_room_is_slow_and_full(
 async def test_c42_g29_g32_many_rooms_at_the_start_are_joined_once_within_the_limits(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("band_trio.link.rest.PAGE", 20)
+    monkeypatch.setattr("band_trio.link.rest.rest.PAGE", 20)
     async with stage() as here:
         rooms = [await here.room() for _ in range(150)]
         faults = here.band.faults

@@ -17,7 +17,7 @@ import trio.testing
 
 from band_trio import Agent, AgentConfig, BandError
 from band_trio.errors import BandConfigError, BandSupersededError
-from band_trio.hygiene import traceback_text
+from band_trio.kit.hygiene import traceback_text
 from band_trio.localband.fault_rules import RequestFault, UpgradeFault, UpgradeRule
 from band_trio.localband.routes import Reply
 from band_trio.protocol.events import agent_control, agent_rooms, chat_room, room_participants

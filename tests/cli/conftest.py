@@ -127,7 +127,7 @@ def cli(
     yield run
     assert {number: signal.getsignal(number) for number in handlers} == handlers
     logging.getLogger("band_trio").setLevel(level)
-    for name in ("band_trio.cli", "band_trio.entry", "band_trio.link.supervisor"):
+    for name in ("band_trio.cli", "band_trio.entry", "band_trio.link.channel.supervisor"):
         logging.getLogger(name).setLevel(logging.NOTSET)
     for name in ("made_up", "needy", "torn"):
         if name not in modules:

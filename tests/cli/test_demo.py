@@ -23,7 +23,8 @@ from band_trio.entry.console import Console
 from band_trio.entry.exits import Exit
 from band_trio.entry.signals import StopSignals
 from band_trio.localband import LocalBand, open_local_band
-from band_trio.types import AgentToolsProtocol, PlatformMessage
+from band_trio.tools.protocol import AgentToolsProtocol
+from band_trio.types import PlatformMessage
 
 pytestmark = pytest.mark.slow
 

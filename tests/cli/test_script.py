@@ -100,7 +100,7 @@ def test_c91_an_application_that_has_set_up_logging_is_left_alone(place: Path, w
         """,
     )
 
-    assert ended.stdout.splitlines() == ["mine band_trio.runtime.start"]  # the warning
+    assert ended.stdout.splitlines() == ["mine band_trio.runtime.run.start"]  # the warning
     assert len(ended.stderr.splitlines()) == 1
 
 

@@ -20,7 +20,7 @@ from band_trio.converters.exchanges import (
     UserText,
     build_exchanges,
 )
-from band_trio.hygiene import has_visible
+from band_trio.kit.hygiene import has_visible
 from tests.converters.kit import Item, called, histories, own, returned, said
 
 HI = said("hi")

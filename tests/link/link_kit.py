@@ -10,13 +10,13 @@ import attrs
 import httpx  # noqa: ASYNC127 - the transport of the tests
 import trio
 
-from band_trio.config import AgentConfig
-from band_trio.credentials import Credentials
-from band_trio.endpoints import Endpoints
-from band_trio.link.api import open_api
+from band_trio.config.agent import AgentConfig
+from band_trio.config.credentials import Credentials
+from band_trio.config.endpoints import Endpoints
+from band_trio.kit.nurseries import hide_nursery
 from band_trio.link.link import BandLink
-from band_trio.link.rest import RestClient
-from band_trio.nurseries import hide_nursery
+from band_trio.link.rest.api import open_api
+from band_trio.link.rest.rest import RestClient
 from band_trio.protocol import events
 from band_trio.trace import TraceEvent, tracer_of
 from tests.link.phoenix_peer import PhoenixPeer, open_peer, until

@@ -17,7 +17,7 @@ import trio
 import trio.testing
 import trio_websocket
 
-from band_trio.nurseries import hide_nursery
+from band_trio.kit.nurseries import hide_nursery
 from band_trio.protocol.phoenix import HEARTBEAT, JOIN, LEAVE, Frame, parse_frame
 
 OK: dict[str, Any] = {"status": "ok", "response": {}}

@@ -11,7 +11,7 @@ import attrs
 import trio
 import trustme
 
-from band_trio.nurseries import hide_nursery
+from band_trio.kit.nurseries import hide_nursery
 
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]
 

@@ -18,13 +18,13 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.config import AgentConfig
-from band_trio.credentials import Credentials
-from band_trio.endpoints import Endpoints
+from band_trio.config.agent import AgentConfig
+from band_trio.config.credentials import Credentials
+from band_trio.config.endpoints import Endpoints
 from band_trio.errors import BandApiError, BandConnectionError, OutcomeUnknownError
-from band_trio.link.api import Answer, Api, Lane, open_api
-from band_trio.link.tries import NotSentError
-from band_trio.shares import work_of
+from band_trio.kit.limiter import work_of
+from band_trio.link.rest.api import Answer, Api, Lane, open_api
+from band_trio.link.rest.tries import NotSentError
 from tests.link.servers import ok, read_request, serving
 
 URL = "http://127.0.0.1:9"

@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio import Agent, BandConfigError, SimpleAdapter
-from band_trio.config import AgentConfig
-from band_trio.credentials import Credentials
-from band_trio.endpoints import Endpoints, resolve_endpoints
-from band_trio.link.api import open_api
-from band_trio.link.dialler import DialError, dial, tls_context
-from band_trio.link.socket import ConnectFailed, open_socket
-from band_trio.link.tries import NotSentError
-from band_trio.proxies import bypasses, find_proxy, read_proxy
+from band_trio.config.agent import AgentConfig
+from band_trio.config.credentials import Credentials
+from band_trio.config.endpoints import Endpoints, resolve_endpoints
+from band_trio.config.proxies import bypasses, find_proxy, read_proxy
+from band_trio.link.channel.socket import ConnectFailed, open_socket
+from band_trio.link.net.dialler import DialError, dial, tls_context
+from band_trio.link.rest.api import open_api
+from band_trio.link.rest.tries import NotSentError
 from tests.link.servers import ConnectProxy, PrivateCA, ok, read_request, serving
 
 PASSWORD = "pa55 w:rd"

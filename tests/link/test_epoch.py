@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from band_trio.errors import BandPolicyError, BandSupersededError
-from band_trio.link.socket import MESSAGE_BYTES
+from band_trio.link.channel.socket import MESSAGE_BYTES
 from band_trio.protocol.events import chat_room
 from band_trio.trace import EpochBegan, EpochEnded, Joined
 from tests.link.link_kit import AGENT, CONTROL, KEY, ROOMS, World, open_world

@@ -12,7 +12,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.link.pages import FREE_PAGES, MAX_PAGES, PAGE_SECONDS, PageWalk
+from band_trio.link.rest.pages import FREE_PAGES, MAX_PAGES, PAGE_SECONDS, PageWalk
 from band_trio.protocol.rest import ChatRoom, Page
 
 MOST = 12

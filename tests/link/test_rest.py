@@ -11,13 +11,13 @@ from typing import Any
 import httpx  # noqa: ASYNC127 - the transport of the tests
 import pytest
 
-from band_trio.config import AgentConfig
-from band_trio.credentials import Credentials
-from band_trio.endpoints import Endpoints
+from band_trio.config.agent import AgentConfig
+from band_trio.config.credentials import Credentials
+from band_trio.config.endpoints import Endpoints
 from band_trio.errors import BandApiError, RoomExecutionStoppedError
-from band_trio.link.api import open_api
-from band_trio.link.rest import RestClient
-from band_trio.link.routes import says_stopped
+from band_trio.link.rest.api import open_api
+from band_trio.link.rest.rest import RestClient
+from band_trio.link.rest.routes import says_stopped
 from band_trio.localband import open_local_band
 from band_trio.protocol.rest import (
     AgentMe,

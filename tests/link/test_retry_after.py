@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.link.retry_after import (
+from band_trio.link.net.retry_after import (
     LONGEST_SECONDS,
     believed,
     parse_retry_after,

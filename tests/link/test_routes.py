@@ -16,13 +16,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from band_trio.config import AgentConfig
-from band_trio.credentials import Credentials
-from band_trio.endpoints import Endpoints
+from band_trio.config.agent import AgentConfig
+from band_trio.config.credentials import Credentials
+from band_trio.config.endpoints import Endpoints
 from band_trio.errors import BandApiError, BandError, InvalidToolArgumentsError, OutcomeUnknownError
-from band_trio.link.api import open_api
-from band_trio.link.attachments import CACHE_VARIABLE, AttachmentCache, cache_size
-from band_trio.link.rest import RestClient
+from band_trio.link.rest.api import open_api
+from band_trio.link.rest.attachments import CACHE_VARIABLE, AttachmentCache, cache_size
+from band_trio.link.rest.rest import RestClient
 from band_trio.protocol.holdings import (
     Attachment,
     Board,

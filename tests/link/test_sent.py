@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.errors import BandApiError
-from band_trio.link import sent
-from band_trio.link.sent import SentPosts
+from band_trio.link.rest import sent
+from band_trio.link.rest.sent import SentPosts
 from band_trio.protocol.rest import ChatMessage, Page
 
 _AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,14 +14,9 @@ import trio
 import trio.testing
 import trio_websocket
 
-from band_trio.link.dialler import dial
-from band_trio.link.socket import (
-    ConnectFailed,
-    SocketClosed,
-    UpgradeRefused,
-    open_socket,
-)
-from band_trio.nurseries import hide_nursery
+from band_trio.kit.nurseries import hide_nursery
+from band_trio.link.channel.socket import ConnectFailed, SocketClosed, UpgradeRefused, open_socket
+from band_trio.link.net.dialler import dial
 from tests.support.gaps import Gaps
 
 direct = partial(dial, proxy=None, verify=True)

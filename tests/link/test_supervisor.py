@@ -12,14 +12,14 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio.config import ConflictPolicy
+from band_trio.config.agent import ConflictPolicy
 from band_trio.errors import (
     AgentAlreadyRunningError,
     BandAuthError,
     BandConfigError,
     BandConnectionError,
 )
-from band_trio.logs import thinned_lines
+from band_trio.kit.logs import thinned_lines
 from band_trio.protocol.events import chat_room, room_participants
 from tests.link.link_kit import CONTROL, KEY, ROOMS, WHERE, World, open_world
 from tests.link.phoenix_peer import Refusal, until

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio.link.tcp import TcpStream
+from band_trio.link.net.tcp import TcpStream
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from band_trio.link.topics import TopicChange, TopicTable
+from band_trio.link.channel.topics import TopicChange, TopicTable
 from band_trio.protocol.phoenix import CLOSE, ERROR, JOIN, LEAVE, REPLY, Frame, Signal
 
 FIRST = "agent_control:a"

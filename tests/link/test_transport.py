@@ -15,9 +15,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.link.dialler import DialError, dial
-from band_trio.link.exchange import CutOff, Reply, Unreached
-from band_trio.link.transport import HEAD_BYTES, IDLE_SECONDS, Transport
+from band_trio.link.net.dialler import DialError, dial
+from band_trio.link.rest.exchange import CutOff, Reply, Unreached
+from band_trio.link.rest.transport import HEAD_BYTES, IDLE_SECONDS, Transport
 from tests.link.servers import Handler, ok, read_request, serving
 
 KEY = "thnv_a_sesame"

@@ -11,7 +11,15 @@ from band_trio.errors import (
     BandPolicyError,
     BandSupersededError,
 )
-from band_trio.link.verdict import BackOff, CheckKey, Conflict, ConnectionEnd, GiveUp, Wait, judge
+from band_trio.link.channel.verdict import (
+    BackOff,
+    CheckKey,
+    Conflict,
+    ConnectionEnd,
+    GiveUp,
+    Wait,
+    judge,
+)
 from band_trio.protocol.events import Supersede
 
 GONE = Supersede("session.already_connected", "newer")

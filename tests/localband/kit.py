@@ -12,9 +12,9 @@ import httpx  # noqa: ASYNC127 - a client that is not ours
 import trio
 import trio_websocket
 
-from band_trio.config import AgentConfig
+from band_trio.config.agent import AgentConfig
+from band_trio.kit.nurseries import hide_nursery
 from band_trio.localband import LocalAgent, LocalBand, LocalRoom
-from band_trio.nurseries import hide_nursery
 from band_trio.protocol import codec
 
 

@@ -18,8 +18,8 @@ import httpx  # noqa: ASYNC127 - a client that is not ours
 import pytest
 import trio
 
-from band_trio.config import AgentConfig
-from band_trio.endpoints import SOCKET_PATH, resolve_endpoints
+from band_trio.config.agent import AgentConfig
+from band_trio.config.endpoints import SOCKET_PATH, resolve_endpoints
 from band_trio.localband import LocalAgent, LocalBand, memory, server, sockets
 from band_trio.localband.outbox import OUTBOX_BYTES
 from band_trio.localband.records import RequestRecord, SocketRecord

@@ -25,8 +25,9 @@ from band_trio import (
 )
 from band_trio.errors import TurnClosedError
 from band_trio.tools.failures import AgentFailure
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.tools.sending import OUTCOME_UNKNOWN
-from band_trio.types import AgentToolsProtocol, HistoryProvider
+from band_trio.types import HistoryProvider
 
 NUMBER: Final = re.compile(r"#(\d+)\.")
 FAILURE: Final = AgentFailure("tests", "the backend is down")

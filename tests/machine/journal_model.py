@@ -8,8 +8,8 @@ from typing import Final, Literal, TypeAlias
 import attrs
 
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.answers import ClaimOutcome, ClaimResult, MarkResult
-from band_trio.runtime.verdict import Fate
+from band_trio.runtime.journal.answers import ClaimOutcome, ClaimResult, MarkResult
+from band_trio.runtime.journal.verdict import Fate
 
 ME: Final = "agent-1"
 PAGE: Final = 3

@@ -13,16 +13,16 @@ from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
-from band_trio.config import SessionConfig
+from band_trio.config.agent import SessionConfig
 from band_trio.protocol.events import Mode
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.answers import ClaimOutcome, ClaimResult, MarkResult
-from band_trio.runtime.entries import Entry, Phase
-from band_trio.runtime.journal import Journal
+from band_trio.runtime.journal.answers import ClaimOutcome, ClaimResult, MarkResult
+from band_trio.runtime.journal.entries import Entry, Phase
+from band_trio.runtime.journal.journal import Journal
+from band_trio.runtime.journal.reads import Dirty
+from band_trio.runtime.journal.todo import Probe, Read, Run, Settle, Todo, Wait
+from band_trio.runtime.journal.verdict import DONE, NOT_ACCEPTED, Fate, Verdict
 from band_trio.runtime.lifecycle import EndReason
-from band_trio.runtime.reads import Dirty
-from band_trio.runtime.todo import Probe, Read, Run, Settle, Todo, Wait
-from band_trio.runtime.verdict import DONE, NOT_ACCEPTED, Fate, Verdict
 from tests.machine.journal_model import BEGAN, ME, PAGE, Fault, Platform, Posted
 from tests.machine.journal_watch import IN_WORK, Notes, Watch
 

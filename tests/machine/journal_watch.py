@@ -7,11 +7,11 @@ from typing import Final
 
 import attrs
 
-from band_trio.config import SessionConfig
+from band_trio.config.agent import SessionConfig
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.entries import CAPACITY, Entry, Phase
-from band_trio.runtime.journal import Journal
-from band_trio.runtime.verdict import Fate, Verdict
+from band_trio.runtime.journal.entries import CAPACITY, Entry, Phase
+from band_trio.runtime.journal.journal import Journal
+from band_trio.runtime.journal.verdict import Fate, Verdict
 from tests.machine.journal_model import Posted
 
 IN_WORK: Final = (Phase.CLAIMING, Phase.RUNNING)

@@ -20,11 +20,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from band_trio.config import SessionConfig
+from band_trio.config.agent import SessionConfig
 from band_trio.protocol.events import Mode
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime import entries
-from band_trio.runtime.entries import Phase
+from band_trio.runtime.journal import entries
+from band_trio.runtime.journal.entries import Phase
 from tests.machine.journal_model import FAULTS, Fault
 from tests.machine.journal_room import HowEnded, Room, Where
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 import attrs
 from hypothesis import strategies as st
 
-from band_trio.ids import Opaque
+from band_trio.kit.ids import Opaque
 from band_trio.protocol import events, rest
 
 texts: Final = st.text(max_size=8)

@@ -14,8 +14,9 @@ import trio
 
 from band_trio import Agent, PlatformMessage, SessionConfig, ShutdownReport, SimpleAdapter
 from band_trio.localband.band import LocalAgent, LocalBand, open_local_band
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.trace import TraceEvent
-from band_trio.types import AgentToolsProtocol, HistoryProvider
+from band_trio.types import HistoryProvider
 
 E = TypeVar("E", bound=TraceEvent)
 

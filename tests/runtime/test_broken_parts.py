@@ -10,12 +10,12 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio.runtime.dispatcher import Dispatcher
-from band_trio.runtime.drain import Drain, Pass
-from band_trio.runtime.key_check import KeyCheck
-from band_trio.runtime.presence import RoomPresence
-from band_trio.runtime.settler import Settler
-from band_trio.runtime.todo import Run, Settle
+from band_trio.runtime.journal.todo import Run, Settle
+from band_trio.runtime.membership.dispatcher import Dispatcher
+from band_trio.runtime.membership.presence import RoomPresence
+from band_trio.runtime.room.drain import Drain, Pass
+from band_trio.runtime.room.settler import Settler
+from band_trio.runtime.run.key_check import KeyCheck
 from band_trio.trace import Recorded
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import (

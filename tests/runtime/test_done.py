@@ -12,7 +12,8 @@ from band_trio import SessionConfig
 from band_trio.localband.band import LocalBand
 from band_trio.localband.fault_rules import RequestFault
 from band_trio.localband.faults import error_reply
-from band_trio.types import AgentToolsProtocol, PlatformMessage
+from band_trio.tools.protocol import AgentToolsProtocol
+from band_trio.types import PlatformMessage
 from tests.runtime.harness import Scripted, Stage, reply, stage
 from tests.runtime.views import (
     claims,

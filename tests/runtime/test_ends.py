@@ -17,7 +17,7 @@ from band_trio import (
     ConflictPolicy,
     SessionConfig,
 )
-from band_trio.nurseries import hide_nursery
+from band_trio.kit.nurseries import hide_nursery
 from band_trio.trace import (
     EpochBegan,
     EpochEnded,

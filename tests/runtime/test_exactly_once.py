@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from band_trio import Agent
 from band_trio.localband.fault_rules import Cut
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.dispatcher import Dispatcher
-from band_trio.runtime.entries import Entry
-from band_trio.runtime.execution import ExecutionContext
-from band_trio.runtime.journal import Journal
+from band_trio.runtime.journal.entries import Entry
+from band_trio.runtime.journal.journal import Journal
+from band_trio.runtime.membership.dispatcher import Dispatcher
+from band_trio.runtime.room.execution import ExecutionContext
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.invariants import check, check_final
 

@@ -11,10 +11,10 @@ import pytest
 import trio
 import trio.testing
 
-from band_trio.leaves import leaf_errors
-from band_trio.preprocessing import DefaultPreprocessor
-from band_trio.runtime.execution import ExecutionContext
-from band_trio.runtime.todo import Todo
+from band_trio.kit.leaves import leaf_errors
+from band_trio.runtime.journal.todo import Todo
+from band_trio.runtime.room.execution import ExecutionContext
+from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
 from band_trio.trace import Ended, Recorded, Started, TraceEvent
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import LifeStage, life, raises

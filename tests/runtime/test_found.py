@@ -10,10 +10,10 @@ import trio
 import trio.testing
 
 from band_trio import Agent, SessionConfig
-from band_trio.preprocessing import DefaultPreprocessor
+from band_trio.contract import AgentInput
 from band_trio.protocol.events import chat_room
+from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
 from band_trio.trace import Controlled, Recorded, Started, TraceEvent
-from band_trio.types import AgentInput
 from tests.runtime.harness import Call, Stage, reply, stage
 
 

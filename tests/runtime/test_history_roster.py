@@ -12,7 +12,7 @@ import trio.testing
 
 from band_trio import InputNotAccepted, SessionConfig
 from band_trio.localband import posting
-from band_trio.runtime.execution import ExecutionContext
+from band_trio.runtime.room.execution import ExecutionContext
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import fail, hang, lasting, reads, sent
 

@@ -14,7 +14,7 @@ from tests.runtime.harness import Stage, stage
 
 PACKAGES = ("band_trio.runtime.", "band_trio.link.", "band_trio.tools.", "trio.")
 
-KNOWN = "band_trio.runtime.entries.Entry"
+KNOWN = "band_trio.runtime.journal.entries.Entry"
 
 
 def ours() -> Counter[str]:

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from band_trio import Agent, AgentConfig, SessionConfig
-from band_trio.link.pages import FREE_PAGES, PAGE_SECONDS
-from band_trio.link.rest import RestClient
+from band_trio.link.rest.pages import FREE_PAGES, PAGE_SECONDS
+from band_trio.link.rest.rest import RestClient
 from band_trio.protocol.rest import ChatRoom, Page
 from band_trio.runtime.listing import list_rooms
 from tests.runtime.harness import Stage, stage

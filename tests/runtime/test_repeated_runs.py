@@ -10,8 +10,8 @@ import trio
 import trio.testing
 
 from band_trio import AgentInput, SessionConfig
-from band_trio.preprocessing import DefaultPreprocessor
-from band_trio.types import RoomContext
+from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
+from band_trio.tools.context import RoomContext
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.test_history_roster import QUIET, contents, done_before, talk
 from tests.runtime.views import reads

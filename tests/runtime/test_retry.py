@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from band_trio import BandConfigError, InputNotAccepted, SessionConfig
-from band_trio.runtime import entries
+from band_trio.runtime.journal import entries
 from band_trio.trace import Claimed, GivenUp, Recorded, Started
 from tests.runtime.harness import Call, Stage, reply, stage
 

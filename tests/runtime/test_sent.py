@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from band_trio import MessagePostError
-from band_trio.link import sent
+from band_trio.link.rest import sent
 from band_trio.localband.fault_rules import RequestFault, RequestRule
 from band_trio.localband.faults import Faults
 from band_trio.trace import Posted, Recorded

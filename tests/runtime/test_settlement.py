@@ -13,7 +13,7 @@ import trio.testing
 
 from band_trio import SessionConfig
 from band_trio.localband.fault_rules import RequestFault
-from band_trio.runtime.activity import WorkingIndicator
+from band_trio.runtime.turn.activity import WorkingIndicator
 from band_trio.trace import Marked, Posted, Recorded, RoomServed
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
 from tests.runtime.views import (

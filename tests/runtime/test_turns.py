@@ -11,10 +11,13 @@ import trio
 import trio.testing
 
 from band_trio import SessionConfig, TurnClosedError
-from band_trio.preprocessing import DefaultPreprocessor
+from band_trio.contract import AgentInput
+from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
+from band_trio.tools.context import RoomContext
 from band_trio.tools.failures import AgentFailure
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.trace import Consumed, Ended, Recorded
-from band_trio.types import AgentInput, AgentToolsProtocol, PlatformMessage, RoomContext
+from band_trio.types import PlatformMessage
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
 from tests.runtime.views import lasting, payload, push_again, sent
 

@@ -10,10 +10,10 @@ import trio
 import trio.testing
 
 from band_trio import PlatformMessage
+from band_trio.contract import AgentInput
 from band_trio.errors import BandApiError, BandToolError
 from band_trio.tools.failures import AgentFailure
 from band_trio.trace import Marked, Recorded
-from band_trio.types import AgentInput
 from tests.runtime.harness import Behaviour, Call, Scripted, Stage, reply, stage
 
 FAILURE = AgentFailure("a-model", "The model is not there.")

@@ -16,7 +16,7 @@ from band_trio import (
     SessionConfig,
     ShutdownReport,
 )
-from band_trio.types import AgentToolsProtocol
+from band_trio.tools.protocol import AgentToolsProtocol
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import LifeStage, Noted, life, raises
 

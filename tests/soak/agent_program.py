@@ -17,7 +17,8 @@ from typing import Any, Final
 import trio
 
 from band_trio import Agent, AgentConfig, PlatformMessage, SessionConfig, SimpleAdapter
-from band_trio.types import AgentToolsProtocol, HistoryProvider
+from band_trio.tools.protocol import AgentToolsProtocol
+from band_trio.types import HistoryProvider
 
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 STATM: Final = trio.Path("/proc/self/statm")

@@ -10,10 +10,11 @@ import trio
 from trio.testing import MockClock
 
 from band_trio.adapters import SimpleAdapter
+from band_trio.contract import AgentInput
 from band_trio.errors import BandConfigError, InputNotAccepted, TurnClosedError
 from band_trio.testing import MISSING_REPLY_FAILURE, FakeAgentTools, make_message, run_turn
 from band_trio.tools.failures import TURN_FAILURE, AgentFailure
-from band_trio.types import AgentInput, Capability
+from band_trio.types import Capability
 
 
 @attrs.define(eq=False)

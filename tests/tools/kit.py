@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 import httpx  # noqa: ASYNC127 - the transport of the tests
 
-from band_trio.config import AgentConfig
-from band_trio.credentials import Credentials
-from band_trio.endpoints import Endpoints
-from band_trio.link.api import open_api
-from band_trio.link.rest import RestClient
+from band_trio.config.agent import AgentConfig
+from band_trio.config.credentials import Credentials
+from band_trio.config.endpoints import Endpoints
+from band_trio.link.rest.api import open_api
+from band_trio.link.rest.rest import RestClient
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.ledger import Ledger
 

@@ -14,7 +14,7 @@ from band_trio.errors import BandToolError, MentionError, TurnClosedError
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.failures import AgentFailure
-from band_trio.types import AgentToolsProtocol
+from band_trio.tools.protocol import AgentToolsProtocol
 from tests.tools.kit import HELPER, MARIA, ME, ROOM, SAM_X, SAM_Y, SELF, Platform, open_tools
 
 PEOPLE = [SELF, MARIA, SAM_X, SAM_Y]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.errors import BandApiError, BandToolError, OutcomeUnknownError
-from band_trio.hygiene import error_text, redact_credentials_deep
+from band_trio.kit.hygiene import error_text, redact_credentials_deep
 from band_trio.tools.results import explain
 
 KEY = "sk/very+secret=key~1234"

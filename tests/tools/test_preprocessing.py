@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 import pytest
 
-from band_trio.preprocessing import DefaultPreprocessor
 from band_trio.protocol.rest import ChatMessage
+from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.ledger import Ledger
 from band_trio.types import AdapterFeatures

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from band_trio import prompts
+from band_trio.adapters import prompts
 from band_trio.tools.definitions import BandTool
 from band_trio.types import AdapterFeatures, Capability
 

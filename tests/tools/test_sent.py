@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.hygiene import without_surrogates
+from band_trio.kit.hygiene import without_surrogates
 from band_trio.localband.mentions import Mentioned, rewrite
 from band_trio.localband.party import User
 from band_trio.protocol.rest import ChatMessage

@@ -6,14 +6,14 @@ from typing import Final
 
 import attrs
 
-from band_trio.config import SessionConfig
+from band_trio.config.agent import SessionConfig
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.answers import ClaimOutcome, ClaimResult, MarkResult
-from band_trio.runtime.entries import Entry, Phase
-from band_trio.runtime.journal import Journal
-from band_trio.runtime.reads import Dirty
-from band_trio.runtime.todo import Run, Todo
-from band_trio.runtime.verdict import Fate, Verdict
+from band_trio.runtime.journal.answers import ClaimOutcome, ClaimResult, MarkResult
+from band_trio.runtime.journal.entries import Entry, Phase
+from band_trio.runtime.journal.journal import Journal
+from band_trio.runtime.journal.reads import Dirty
+from band_trio.runtime.journal.todo import Run, Todo
+from band_trio.runtime.journal.verdict import Fate, Verdict
 from tests.runtime.rows import BEGAN, ME
 
 SESSION: Final = SessionConfig(

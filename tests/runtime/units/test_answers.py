@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from band_trio.link.api import Answer
-from band_trio.runtime.answers import (
+from band_trio.link.rest.api import Answer
+from band_trio.runtime.journal.answers import (
     FINAL,
     ClaimOutcome,
     ClaimResult,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from band_trio import SessionConfig
 from band_trio.errors import BandApiError, BandConnectionError
 from band_trio.protocol.rest import ChatMessage, Page
-from band_trio.runtime.briefing import Briefing
-from band_trio.runtime.history import HistoryWalk, SaidSince
+from band_trio.runtime.turn.briefing import Briefing
+from band_trio.runtime.turn.history import HistoryWalk, SaidSince
 from band_trio.tools.ledger import Ledger
 from tests.runtime.rows import ME, row
 

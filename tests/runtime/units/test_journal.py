@@ -8,11 +8,11 @@ import attrs
 import pytest
 
 from band_trio.protocol.rest import ChatMessage
-from band_trio.runtime.answers import ClaimOutcome, ClaimResult, MarkResult
-from band_trio.runtime.entries import MOVES, Entries, Entry, Move, Phase
-from band_trio.runtime.reads import Dirty
-from band_trio.runtime.todo import Probe, Run, Settle, Wait
-from band_trio.runtime.verdict import DONE, NOT_ACCEPTED, OFFER_BASE, OFFER_CAP
+from band_trio.runtime.journal.answers import ClaimOutcome, ClaimResult, MarkResult
+from band_trio.runtime.journal.entries import MOVES, Entries, Entry, Move, Phase
+from band_trio.runtime.journal.reads import Dirty
+from band_trio.runtime.journal.todo import Probe, Run, Settle, Wait
+from band_trio.runtime.journal.verdict import DONE, NOT_ACCEPTED, OFFER_BASE, OFFER_CAP
 from tests.runtime.rows import ME, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit, released
 

@@ -8,12 +8,12 @@ import attrs
 import pytest
 import trio.testing
 
-from band_trio.runtime.answers import ClaimOutcome, ClaimResult, MarkResult
-from band_trio.runtime.entries import CAPACITY, Entry, Phase
-from band_trio.runtime.journals import REMEMBERED, Journals
-from band_trio.runtime.reads import Dirty
-from band_trio.runtime.todo import Read, Run, Settle, Wait
-from band_trio.runtime.verdict import DONE, Verdict
+from band_trio.runtime.journal.answers import ClaimOutcome, ClaimResult, MarkResult
+from band_trio.runtime.journal.entries import CAPACITY, Entry, Phase
+from band_trio.runtime.journal.reads import Dirty
+from band_trio.runtime.journal.todo import Read, Run, Settle, Wait
+from band_trio.runtime.journal.verdict import DONE, Verdict
+from band_trio.runtime.room.journals import REMEMBERED, Journals
 from tests.runtime.rows import ME, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit, released
 

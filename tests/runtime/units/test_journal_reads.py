@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.config import SessionConfig
-from band_trio.runtime.answers import ClaimResult
-from band_trio.runtime.entries import CAPACITY, Phase
-from band_trio.runtime.reads import Dirty
-from band_trio.runtime.todo import Read, Run, Wait
-from band_trio.runtime.verdict import DONE
+from band_trio.config.agent import SessionConfig
+from band_trio.runtime.journal.answers import ClaimResult
+from band_trio.runtime.journal.entries import CAPACITY, Phase
+from band_trio.runtime.journal.reads import Dirty
+from band_trio.runtime.journal.todo import Read, Run, Wait
+from band_trio.runtime.journal.verdict import DONE
 from tests.runtime.rows import BEGAN, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit
 

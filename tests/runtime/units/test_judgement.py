@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from band_trio.errors import InputNotAccepted, RoomClosingError
-from band_trio.runtime.judgement import ERROR_CHARS, Ending, Judgement
+from band_trio.runtime.journal.judgement import ERROR_CHARS, Ending, Judgement
+from band_trio.runtime.journal.verdict import Fate, Verdict
 from band_trio.runtime.lifecycle import EndReason
-from band_trio.runtime.turn import later_end
-from band_trio.runtime.verdict import Fate, Verdict
+from band_trio.runtime.turn.turn import later_end
 from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
 

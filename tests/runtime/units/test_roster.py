@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.runtime.briefing import Briefing
-from band_trio.runtime.roster import EVENTS, STRANGERS, Roster
+from band_trio.runtime.turn.briefing import Briefing
+from band_trio.runtime.turn.roster import EVENTS, STRANGERS, Roster
 
 
 def person(name: str, **more: Any) -> dict[str, Any]:

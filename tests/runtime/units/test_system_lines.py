@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from band_trio.runtime.system_lines import SystemLines
+from band_trio.runtime.turn.system_lines import SystemLines
 
 
 def test_g65_lines_are_told_again_until_a_commit() -> None:

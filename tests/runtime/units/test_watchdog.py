@@ -16,8 +16,8 @@ import trio
 import trio.testing
 
 import band_trio
-from band_trio.runtime.watchdog import Watchdog
-from band_trio.shares import work_of
+from band_trio.kit.limiter import work_of
+from band_trio.runtime.run.watchdog import Watchdog
 
 LIMIT: Final = 0.1
 """Other programs may hold up this one for so long, hence no less."""

@@ -1,0 +1,1 @@
+"""The socket: one epoch, its topics, and the supervisor that connects again."""

@@ -1,0 +1,1 @@
+"""Below HTTP and the socket: the dialler with its proxies, TCP, and told waits."""

@@ -1,0 +1,1 @@
+"""Requests: the transport, tries and patience, routes, and the typed REST client."""

@@ -1,0 +1,1 @@
+"""What a room knows of its messages, without I/O: the table, its answers, and the verdicts."""

@@ -1,0 +1,107 @@
+"""When a room has to read its list, and how urgent that is: values without I/O.
+
+Times are trio's. Asking often causes one read; a bound that is hit anywhere is answered by asking.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from enum import IntEnum
+from typing import Final
+
+import attrs
+
+from band_trio.config.agent import SessionConfig
+
+JOIN_SECONDS: Final = 2.0
+"""Longest wait of a new connection's first read for the join of the room's topic. Joined before,
+nothing is missed between the read and the first push; later, the list is read once more."""
+
+
+class Dirty(IntEnum):
+    """Whether the list has to be read again, and how urgent that is."""
+
+    CLEAN = 0
+    POLL = 1
+    """Nothing says that there is work: paced by the agent's one bucket."""
+    FIRST = 2
+    """The connection or the topic is new: as fast as the platform's answers allow."""
+    CAUSED = 3
+    """A hint, a control or found work asks for it: at once."""
+
+
+@attrs.define(eq=False)
+class Reads:
+    """The reads of one room."""
+
+    _session: SessionConfig
+    dirty: Dirty = attrs.field(default=Dirty.FIRST, init=False)
+    epoch: int = attrs.field(default=0, init=False)
+    """Rises with each new connection, as far as this room was told."""
+    caught_up: bool = attrs.field(default=False, init=False)
+    """Whether the list was read to its end: what turns up from then on, and is not known, is new."""
+    began_at: float = attrs.field(default=-math.inf, init=False)
+    """When the last pass over the list began."""
+    poll_at: float = attrs.field(default=math.inf, init=False)
+    """When an idle room reads although nothing asks for it."""
+    _poll_wait: float | None = attrs.field(default=None, init=False)
+    _first_at: float = attrs.field(default=0.0, init=False)
+    """When a first read need not wait for the join any longer."""
+    read_in: int = attrs.field(default=-1, init=False)
+    """The epoch in which the list was last read to its end."""
+    probe_at: float = attrs.field(default=0.0, init=False)
+    """When a stopped room is asked for next."""
+    _probed_in: int = attrs.field(default=0, init=False)
+
+    @property
+    def due(self) -> float:
+        """When the read that is asked for may begin."""
+        return self._first_at if self.dirty is Dirty.FIRST else -math.inf
+
+    def begin(self, now: float, *, joined: bool) -> None:
+        """The room is served from now on; *joined*: its topic is, from an earlier try."""
+        self.caught_up, self.read_in = False, -1
+        self.poll_at, self._poll_wait = math.inf, None
+        self._ask_first(now if joined else now + JOIN_SECONDS)
+
+    def ask(self, cause: Dirty) -> None:
+        """Ask for a read."""
+        self.dirty = max(self.dirty, cause)
+
+    def joined(self, now: float) -> None:
+        """The room's topic was joined: pushes before this moment are lost."""
+        self._ask_first(now)
+
+    def new_epoch(self, now: float) -> None:
+        """The connection is a new one."""
+        self.epoch += 1
+        self._ask_first(now + JOIN_SECONDS)
+
+    def _ask_first(self, not_before: float) -> None:
+        self.ask(Dirty.FIRST)
+        self._first_at = not_before
+
+    def began(self, now: float) -> None:
+        """A pass over the list begins."""
+        self.dirty, self.began_at = Dirty.CLEAN, now
+
+    def ended(self, epoch: int, now: float, *, found: bool) -> None:
+        """A pass has come to the end of the list, in an *epoch*; *found*: it ran something."""
+        self.read_in, self.caught_up = epoch, True
+        shortest, longest = self._session.idle_resync_seconds, self._session.idle_resync_max_seconds
+        if self._poll_wait is None:  # the first wait is spread, so that rooms do not poll together
+            self._poll_wait = shortest
+            self.poll_at = now + random.uniform(0, shortest)
+            return
+        self._poll_wait = shortest if found else min(2 * self._poll_wait, longest)
+        self.poll_at = now + self._poll_wait
+
+    def probe_due(self, now: float) -> bool:
+        """Tell whether a stopped room should ask whether it may go on."""
+        return self._probed_in != self.epoch or now >= self.probe_at
+
+    def probed(self, now: float) -> None:
+        """It was asked for, or it has just been stopped."""
+        wait = self._session.stopped_resync_seconds or self._session.idle_resync_seconds
+        self.probe_at, self._probed_in = now + wait, self.epoch

@@ -1,0 +1,1 @@
+"""Which rooms are served: what is pushed, and the listing, against what runs."""

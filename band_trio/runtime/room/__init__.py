@@ -1,0 +1,1 @@
+"""The room around its journal: the loop, reading the list, settling, controls."""

@@ -1,0 +1,1 @@
+"""One run of an agent: its start, its parts, its end, and what is told of it."""

@@ -1,0 +1,1 @@
+"""One message from claim to verdict, and what its handler is given."""
