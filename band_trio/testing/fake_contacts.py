@@ -6,17 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
-import trio
 
 from band_trio.errors import BandApiError
+from band_trio.link.rest.routes import Route
 from band_trio.protocol.holdings import Contact, ContactRequest, ContactRequests, ContactStatus
 from band_trio.protocol.rest import Page
 from band_trio.testing.seeds import FAKE_TIME_TEXT
+from band_trio.tools import contacts as routes
 from band_trio.tools.conversation import bare_handle
 
 _DONE: Final = {"approve": "approved", "reject": "rejected", "cancel": "cancelled"}
 
 T = TypeVar("T")
+Answers = dict[Route[Any], Callable[..., Any]]
+"""What the fake platform does with a request: a function of its values, which may raise."""
 
 
 @attrs.define(eq=False, slots=False, kw_only=True)
@@ -26,16 +29,23 @@ class FakeContacts:
     contacts: list[Contact] = attrs.field(factory=list)
     received: list[ContactRequest] = attrs.field(factory=list)
     sent: list[ContactRequest] = attrs.field(factory=list)
-    on_change: Callable[[], None] = lambda: None
 
-    async def list_contacts(self, page: int = 1, page_size: int = 50, /) -> Page[Contact]:
+    def contact_answers(self) -> Answers:
+        """Return what the platform does with each request about contacts."""
+        return {
+            routes.LIST_CONTACTS: self.list_contacts,
+            routes.ADD_CONTACT: self.add_contact,
+            routes.REMOVE_CONTACT: self.remove_contact,
+            routes.LIST_CONTACT_REQUESTS: self.list_contact_requests,
+            routes.RESPOND_CONTACT_REQUEST: self.respond_contact_request,
+        }
+
+    def list_contacts(self, page: int = 1, page_size: int = 50) -> Page[Contact]:
         """Return a page of contacts."""
-        await trio.lowlevel.checkpoint()
         return numbered_page(self.contacts, page, page_size)
 
-    async def add_contact(self, handle: str, message: str | None = None, /) -> ContactStatus | None:
+    def add_contact(self, handle: str, message: str | None = None) -> ContactStatus | None:
         """Ask somebody; approved at once where they have asked. 409 if known or asked already."""
-        await trio.lowlevel.checkpoint()
         if any(_same(contact.handle, handle) for contact in self.contacts):
             raise BandApiError(409, "conflict", "already a contact")
         if any(_same(each.to_handle, handle) and _pending(each) for each in self.sent):
@@ -54,14 +64,12 @@ class FakeContacts:
             inserted_at=FAKE_TIME_TEXT,
         )
         self.sent.append(request)
-        self.on_change()
         return ContactStatus(request.id, "pending")
 
-    async def remove_contact(
-        self, handle: str | None = None, contact_id: str | None = None, /
+    def remove_contact(
+        self, handle: str | None = None, contact_id: str | None = None
     ) -> ContactStatus | None:
         """End a contact; 404 if there is none."""
-        await trio.lowlevel.checkpoint()
         found = next(
             (
                 each
@@ -73,14 +81,12 @@ class FakeContacts:
         if found is None:
             raise BandApiError(404, "not_found", "no such contact")
         self.contacts.remove(found)
-        self.on_change()
         return ContactStatus(None, "removed")
 
-    async def list_contact_requests(
-        self, page: int = 1, page_size: int = 50, sent_status: str = "pending", /
+    def list_contact_requests(
+        self, page: int = 1, page_size: int = 50, sent_status: str = "pending"
     ) -> ContactRequests:
         """Return a page in each direction; of the received ones, those that are pending."""
-        await trio.lowlevel.checkpoint()
         received = numbered_page([r for r in self.received if _pending(r)], page, page_size)
         sent = numbered_page(
             [r for r in self.sent if sent_status in ("all", r.status)], page, page_size
@@ -92,11 +98,10 @@ class FakeContacts:
         metadata: dict[str, Any] = {"page": page, "page_size": page_size, **counts}
         return ContactRequests(received.items, sent.items, metadata)
 
-    async def respond_contact_request(
-        self, action: str, handle: str | None = None, request_id: str | None = None, /
+    def respond_contact_request(
+        self, action: str, handle: str | None = None, request_id: str | None = None
     ) -> ContactStatus | None:
         """Answer a received request, or cancel a sent one; 404 if unknown, 409 if not pending."""
-        await trio.lowlevel.checkpoint()
         side = self.sent if action == "cancel" else self.received
         hits = [
             each
@@ -125,7 +130,6 @@ class FakeContacts:
                     inserted_at=FAKE_TIME_TEXT,
                 )
             )
-        self.on_change()
         return ContactStatus(request.id, status)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
-import trio
 
 from band_trio.errors import BandApiError
 from band_trio.protocol.holdings import Memory
 from band_trio.protocol.rest import Page
+from band_trio.testing.fake_contacts import Answers
 from band_trio.testing.seeds import FAKE_TIME_TEXT
+from band_trio.tools import memories as routes
 
 _EXACT: Final = ("subject_id", "scope", "system", "type", "segment", "status")
 
@@ -23,18 +23,25 @@ class FakeMemories:
     memories: list[Memory] = attrs.field(factory=list)
     memory_source: str | None = None
     """The agent that stores them."""
-    on_change: Callable[[], None] = lambda: None
 
-    async def list_memories(self, limit: int = 50, /, **filters: str | None) -> Page[Memory]:
+    def memory_answers(self) -> Answers:
+        """Return what the platform does with each request about memories."""
+        return {
+            routes.LIST_MEMORIES: self.list_memories,
+            routes.STORE_MEMORY: self.store_memory,
+            routes.GET_MEMORY: self.get_memory,
+            routes.SUPERSEDE_MEMORY: self.supersede_memory,
+            routes.ARCHIVE_MEMORY: self.archive_memory,
+        }
+
+    def list_memories(self, limit: int = 50, **filters: str | None) -> Page[Memory]:
         """Return the memories that match all filters; active ones unless a status is given."""
-        await trio.lowlevel.checkpoint()
         wanted = {"status": "active", **{k: v for k, v in filters.items() if v is not None}}
         hits = [memory for memory in self.memories if _matches(memory, wanted)]
         return Page(hits[:limit])
 
-    async def store_memory(self, **memory: Any) -> Memory | None:
+    def store_memory(self, **memory: Any) -> Memory | None:
         """Keep a memory."""
-        await trio.lowlevel.checkpoint()
         stored = Memory(
             id=f"memory-{len(self.memories) + 1}",
             status="active",
@@ -43,28 +50,23 @@ class FakeMemories:
             **memory,
         )
         self.memories.append(stored)
-        self.on_change()
         return stored
 
-    async def get_memory(self, memory_id: str, /) -> Memory:
+    def get_memory(self, memory_id: str) -> Memory:
         """Return one memory; 404 if unknown."""
-        await trio.lowlevel.checkpoint()
         return self.memories[self._place(memory_id)]
 
-    async def supersede_memory(self, memory_id: str, /) -> Memory | None:
+    def supersede_memory(self, memory_id: str) -> Memory | None:
         """Mark a memory as replaced; 404 if unknown."""
-        await trio.lowlevel.checkpoint()
         return self._mark(memory_id, "superseded")
 
-    async def archive_memory(self, memory_id: str, /) -> Memory | None:
+    def archive_memory(self, memory_id: str) -> Memory | None:
         """Put a memory away; 404 if unknown."""
-        await trio.lowlevel.checkpoint()
         return self._mark(memory_id, "archived")
 
     def _mark(self, memory_id: str, status: str) -> Memory:
         place = self._place(memory_id)
         self.memories[place] = attrs.evolve(self.memories[place], status=status)
-        self.on_change()
         return self.memories[place]
 
     def _place(self, memory_id: str) -> int:

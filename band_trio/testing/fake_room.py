@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import trio
 
 from band_trio.errors import BandApiError
+from band_trio.link.rest.api import Answer
+from band_trio.link.rest.routes import Route
 from band_trio.link.rest.sent import IsIt
 from band_trio.protocol.rest import (
     ChatMessage,
@@ -21,11 +23,13 @@ from band_trio.protocol.rest import (
     Peer,
     Recipient,
 )
-from band_trio.testing.fake_contacts import FakeContacts, cursor_page, numbered_page
+from band_trio.testing.fake_contacts import Answers, FakeContacts, cursor_page, numbered_page
 from band_trio.testing.fake_files import FakeFiles
 from band_trio.testing.fake_memories import FakeMemories
 from band_trio.testing.fake_tasks import FakeTasks
 from band_trio.testing.seeds import FAKE_TIME
+
+R = TypeVar("R")
 
 
 @attrs.define(eq=False, slots=False, kw_only=True)
@@ -48,6 +52,25 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
     context_calls: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     message_error: Exception | None = attrs.field(default=None, init=False)
     event_error: Exception | None = attrs.field(default=None, init=False)
+    answers: Answers = attrs.field(init=False)
+    """Route → what the room does with it. A route that is not in it finds nothing, and each of its
+    changes is a success that answers with what was given."""
+
+    def __attrs_post_init__(self) -> None:
+        self.answers = self.contact_answers() | self.memory_answers() | self.task_answers()
+
+    async def request(self, route: Route[R], /, **values: Any) -> R:
+        """Do what `answers` says."""
+        await trio.lowlevel.checkpoint()
+        path, rest = route.filled(values)  # raises what the client would
+        answer = self.answers.get(route)
+        if answer is not None:
+            done: R = answer(**values)
+        else:
+            done = _of_nothing(route, path, rest)
+        if route.method != "GET":
+            self.on_change()
+        return done
 
     async def list_participants(self, room_id: str, /) -> Page[Participant]:
         """Return who is in the room."""
@@ -156,3 +179,12 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
             }
         )
         return EventReceipt(event_id, True, message_type)
+
+
+def _of_nothing(route: Route[R], path: str, given: dict[str, Any]) -> R:
+    if route.method != "GET":
+        return route.read(Answer(200, {"data": {"id": f"{path}#1", **given}}))
+    try:
+        return route.read(Answer(200, {"data": []}))
+    except BandApiError:
+        raise BandApiError(404, "not_found", f"a fake room has no {path}") from None

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
-import trio
 
 from band_trio.errors import BandApiError
 from band_trio.protocol.holdings import Board, Task, TaskEvent
 from band_trio.protocol.rest import Page
 from band_trio.protocol.structure import unstructure
-from band_trio.testing.fake_contacts import cursor_page
+from band_trio.testing.fake_contacts import Answers, cursor_page
 from band_trio.testing.seeds import FAKE_ACTOR, FAKE_TIME_TEXT
+from band_trio.tools import tasks as routes
 
 _PAGE: Final = 50
 _ROLL_UP: Final = ("failed", "blocked", "in_progress", "in_review", "pending", "completed")
@@ -31,30 +31,38 @@ class FakeTasks:
     """Who works here."""
     task_history: dict[str, list[TaskEvent]] = attrs.field(factory=dict, init=False)
     board_history: list[dict[str, Any]] = attrs.field(factory=list, init=False)
-    on_change: Callable[[], None] = lambda: None
+
+    def task_answers(self) -> Answers:
+        """Return what the platform does with each request about tasks and the board."""
+        return {
+            routes.LIST_TASKS: self.list_tasks,
+            routes.CREATE_TASK: self.create_task,
+            routes.GET_TASK: self.get_task,
+            routes.UPDATE_TASK: self.update_task,
+            routes.GET_TASK_HISTORY: self.get_task_history,
+            routes.GET_BOARD: self.get_board,
+            routes.SET_BOARD: self.set_board,
+        }
 
     @property
     def _actor(self) -> dict[str, Any]:
         return {"id": self.task_actor, "name": self.task_actor, "type": "Agent"}
 
-    async def list_tasks(
+    def list_tasks(
         self,
         room_id: str,
         state: str | None = None,
         cursor: str | None = None,
         limit: int | None = None,
-        /,
     ) -> Page[Task]:
         """Return a page of tasks by number; active ones unless a state is given."""
-        await trio.lowlevel.checkpoint()
         hits = [task for task in self.tasks if (state or "active") in ("all", task.state)]
         return cursor_page(hits, cursor, limit or _PAGE)
 
-    async def create_task(
-        self, room_id: str, subject: str, detail: str | None, supersedes_id: str | None, /
+    def create_task(
+        self, room_id: str, subject: str, detail: str | None, supersedes_id: str | None
     ) -> Task | None:
         """Add a task, in place of another one if given; 404 if that is unknown."""
-        await trio.lowlevel.checkpoint()
         replaced = self._find(supersedes_id) if supersedes_id is not None else None
         number = max((task.number or 0 for task in self.tasks), default=0) + 1
         task = Task(
@@ -68,21 +76,18 @@ class FakeTasks:
             payload = {"state": change, "superseded_by_id": task.id}
             self._happened(replaced, "superseded", payload)
             self._put(attrs.evolve(replaced, state="superseded", superseded_by_id=task.id))
-        self.on_change()
         return task
 
-    async def get_task(self, room_id: str, task: str, include: str | None = None, /) -> Task:
+    def get_task(self, room_id: str, task: str, include: str | None = None) -> Task:
         """Return a task by id or number; 404 if unknown."""
-        await trio.lowlevel.checkpoint()
         found = self._find(task)
         if include != "history":
             return found
         events = [unstructure(event) for event in self.task_history.get(found.id, ())]
         return attrs.evolve(found, history=events, history_truncated=False)
 
-    async def update_task(self, room_id: str, task: str, /, **changes: str | None) -> Task | None:
+    def update_task(self, room_id: str, task: str, **changes: str | None) -> Task | None:
         """Change a task by id or number; 404 if unknown, 422 for work on one that is closed."""
-        await trio.lowlevel.checkpoint()
         found = self._find(task)
         given = {name: value for name, value in changes.items() if value is not None}
         if found.state != "active" and given.keys() & {"status", "active_form"}:
@@ -101,7 +106,6 @@ class FakeTasks:
             self._happened(found, _LIFECYCLE[state], payload)
             found = attrs.evolve(found, state=state)
         self._put(found)
-        self.on_change()
         return found
 
     def _work(self, task: Task, given: Mapping[str, str]) -> Task:
@@ -123,24 +127,21 @@ class FakeTasks:
         overall = next(status for status in _ROLL_UP if status in statuses)
         return attrs.evolve(task, assignments=assignments, overall_status=overall)
 
-    async def get_task_history(
-        self, room_id: str, task: str, cursor: str | None = None, limit: int | None = None, /
+    def get_task_history(
+        self, room_id: str, task: str, cursor: str | None = None, limit: int | None = None
     ) -> Page[TaskEvent]:
         """Return a page of what happened to a task; 404 if unknown."""
-        await trio.lowlevel.checkpoint()
         found = self._find(task)
         return cursor_page(self.task_history.get(found.id, ()), cursor, limit or _PAGE)
 
-    async def get_board(self, room_id: str, include: str | None = None, /) -> Board:
+    def get_board(self, room_id: str, include: str | None = None) -> Board:
         """Return the board."""
-        await trio.lowlevel.checkpoint()
         board = attrs.evolve(self.board, chat_room_id=self.board.chat_room_id or room_id)
         history = list(self.board_history) if include == "history" else None
         return attrs.evolve(board, history=history)
 
-    async def set_board(self, room_id: str, /, **goal: str | None) -> Board | None:
+    def set_board(self, room_id: str, **goal: str | None) -> Board | None:
         """Change the goal; what is None stays."""
-        await trio.lowlevel.checkpoint()
         given: dict[str, Any] = {name: value for name, value in goal.items() if value is not None}
         event = "goal_edited" if self.board.goal_title or self.board.goal_summary else "goal_set"
         self.board_history.append(
@@ -151,7 +152,6 @@ class FakeTasks:
             created_by=self.board.created_by or self._actor,
             inserted_at=self.board.inserted_at or FAKE_TIME_TEXT, **given,
         )  # fmt: skip
-        self.on_change()
         return self.board
 
     def _find(self, reference: str) -> Task:

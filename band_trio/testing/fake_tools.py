@@ -37,8 +37,8 @@ from band_trio.testing.seeds import (
 )
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
-from band_trio.tools.core import platform_tool
-from band_trio.tools.definitions import BandTool, ToolDefinition
+from band_trio.tools.core import recorded
+from band_trio.tools.definitions import ToolDefinition
 from band_trio.tools.ledger import Ledger
 from band_trio.tools.mentions import (
     append_mention_handles_hint,
@@ -285,7 +285,7 @@ def _with_faults(name: str, method: Any) -> Any:
 
 def _method(row: ToolDefinition) -> Any:
     own = vars(FakeAgentTools).get(row.method_name)
-    return platform_tool(BandTool(row.name))(own) if own else getattr(AgentTools, row.method_name)
+    return recorded(row, own) if own else getattr(AgentTools, row.method_name)
 
 
 for _row in TOOL_DEFINITIONS.values():

@@ -1,7 +1,7 @@
 """The registry of tools, and who gets which: capabilities, the contact hub, and filters.
 
-A new tool is a class for its arguments, a row here, and a method of the same name (without
-`band_`) on the tools object. Everything else follows from the row.
+A tool is said once, in the file of its family: a route, a class for its arguments, and a method
+of its name (without `band_`). It is offered in the order of `BandTool`.
 """
 
 from __future__ import annotations
@@ -14,71 +14,31 @@ from typing import Final, TypeVar
 import attrs
 
 from band_trio.errors import BandConfigError
-from band_trio.tools import chat_inputs as chat
-from band_trio.tools import contact_inputs as contacts
-from band_trio.tools import file_inputs as files
-from band_trio.tools import memory_inputs as memories
-from band_trio.tools import task_inputs as tasks
-from band_trio.tools.definitions import BandTool, Surface, ToolDefinition
+from band_trio.tools.contacts import Contacts
+from band_trio.tools.core import tools_of
+from band_trio.tools.definitions import BandTool, Surface, ToolDefinition, argument_of
+from band_trio.tools.docstrings import tool_description
+from band_trio.tools.files import Files
+from band_trio.tools.memories import Memories
+from band_trio.tools.people import People
+from band_trio.tools.sending import Sending
 from band_trio.tools.spellings import OLD_SEND_MESSAGE
+from band_trio.tools.tasks import Tasks
 from band_trio.types import AdapterFeatures, Capabilities, Capability, ToolCategory, TurnEffect
 
 E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 
 
-def _tool(
-    tool: BandTool,
-    model: type[attrs.AttrsInstance],
-    category: ToolCategory,
-    effect: TurnEffect,
-    *,
-    room_bound: bool = False,
-) -> ToolDefinition:
-    method = tool.value.removeprefix("band_")
-    return ToolDefinition(tool.value, model, method, category, effect, room_bound)
+_ROWS: Final = {
+    row.name: row for row in tools_of(Sending, People, Contacts, Memories, Files, Tasks)
+}
 
-
-_CHAT, _CONTACTS, _MEMORY = ToolCategory.CHAT, ToolCategory.CONTACTS, ToolCategory.MEMORY
-_FILES, _TASKS = ToolCategory.FILES, ToolCategory.TASKS
-_OBSERVE, _ACT, _REPLY = TurnEffect.OBSERVE, TurnEffect.ACT, TurnEffect.REPLY
-
-_ROWS: Final = [
-    _tool(BandTool.SEND_MESSAGE, chat.SendMessageInput, _CHAT, _REPLY, room_bound=True),
-    _tool(BandTool.SEND_EVENT, chat.SendEventInput, _CHAT, _OBSERVE, room_bound=True),
-    _tool(BandTool.NO_REPLY, chat.NoReplyInput, _CHAT, TurnEffect.DECLINE),
-    _tool(BandTool.ADD_PARTICIPANT, chat.AddParticipantInput, _CHAT, _ACT, room_bound=True),
-    _tool(BandTool.REMOVE_PARTICIPANT, chat.RemoveParticipantInput, _CHAT, _ACT, room_bound=True),
-    _tool(BandTool.LOOKUP_PEERS, chat.LookupPeersInput, _CHAT, _OBSERVE, room_bound=True),
-    _tool(BandTool.GET_PARTICIPANTS, chat.GetParticipantsInput, _CHAT, _OBSERVE, room_bound=True),
-    _tool(BandTool.CREATE_CHATROOM, chat.CreateChatroomInput, _CHAT, _ACT),
-    _tool(BandTool.LIST_CONTACTS, contacts.ListContactsInput, _CONTACTS, _OBSERVE),
-    _tool(BandTool.ADD_CONTACT, contacts.AddContactInput, _CONTACTS, _ACT),
-    _tool(BandTool.REMOVE_CONTACT, contacts.RemoveContactInput, _CONTACTS, _ACT),
-    _tool(BandTool.LIST_CONTACT_REQUESTS, contacts.ListContactRequestsInput, _CONTACTS, _OBSERVE),
-    _tool(BandTool.RESPOND_CONTACT_REQUEST, contacts.RespondContactRequestInput, _CONTACTS, _ACT),
-    _tool(BandTool.LIST_MEMORIES, memories.ListMemoriesInput, _MEMORY, _OBSERVE),
-    _tool(BandTool.STORE_MEMORY, memories.StoreMemoryInput, _MEMORY, _ACT),
-    _tool(BandTool.GET_MEMORY, memories.GetMemoryInput, _MEMORY, _OBSERVE),
-    _tool(BandTool.SUPERSEDE_MEMORY, memories.SupersedeMemoryInput, _MEMORY, _ACT),
-    _tool(BandTool.ARCHIVE_MEMORY, memories.ArchiveMemoryInput, _MEMORY, _ACT),
-    _tool(BandTool.LIST_ROOM_FILES, files.ListRoomFilesInput, _FILES, _OBSERVE, room_bound=True),
-    _tool(BandTool.READ_ROOM_FILE, files.ReadRoomFileInput, _FILES, _OBSERVE, room_bound=True),
-    _tool(BandTool.SEND_ROOM_FILE, files.SendRoomFileInput, _FILES, _REPLY, room_bound=True),
-    _tool(BandTool.LIST_TASKS, tasks.ListTasksInput, _TASKS, _OBSERVE, room_bound=True),
-    _tool(BandTool.CREATE_TASK, tasks.CreateTaskInput, _TASKS, _ACT, room_bound=True),
-    _tool(BandTool.GET_TASK, tasks.GetTaskInput, _TASKS, _OBSERVE, room_bound=True),
-    _tool(BandTool.UPDATE_TASK, tasks.UpdateTaskInput, _TASKS, _ACT, room_bound=True),
-    _tool(BandTool.GET_TASK_HISTORY, tasks.GetTaskHistoryInput, _TASKS, _OBSERVE, room_bound=True),
-    _tool(BandTool.GET_BOARD, tasks.GetBoardInput, _TASKS, _OBSERVE, room_bound=True),
-    _tool(BandTool.SET_BOARD, tasks.SetBoardInput, _TASKS, _ACT, room_bound=True),
-]
-
-TOOL_DEFINITIONS: Final[dict[str, ToolDefinition]] = {row.name: row for row in _ROWS}
+TOOL_DEFINITIONS: Final[dict[str, ToolDefinition]] = {name.value: _ROWS[name] for name in BandTool}
 """All tools by name, in the order in which they are offered."""
 
 TOOL_MODELS: Final[dict[str, type[attrs.AttrsInstance]]] = {
-    row.name: row.input_model for row in _ROWS if row.surface is Surface.AGENT
+    row.name: row.input_model for row in TOOL_DEFINITIONS.values() if row.surface is Surface.AGENT
 }
 """Argument classes of the agent tools by name."""
 
@@ -194,3 +154,31 @@ def _passes(name: str, category: ToolCategory | None, features: AdapterFeatures)
     if features.include_tools is not None and name not in features.include_tools:
         return False
     return name not in (features.exclude_tools or ())
+
+
+# --------------------------------------------------------------------------- for frameworks
+
+
+def get_tool_description(name: str) -> str:
+    """Return the description of a platform tool.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    return tool_description(TOOL_DEFINITIONS[name].input_model)
+
+
+def get_tool_docstring_with_args(name: str) -> str:
+    """Return the description of a platform tool with its arguments, as a Google-style docstring."""
+    model = TOOL_DEFINITIONS[name].input_model
+    fields = attrs.fields(model)
+    lines = [get_tool_description(name)]
+    if fields:
+        lines += ["", "Args:"]
+        lines += [f"    {field.name}: {argument_of(field).description}" for field in fields]
+    return "\n".join(lines)
+
+
+def platform_args_schema(name: str) -> type[attrs.AttrsInstance]:
+    """Return the argument class of a platform tool, for frameworks that read models."""
+    return TOOL_MODELS[name]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from band_trio.tools.contacts import Contacts
 from band_trio.tools.direct import AnswersNames
-from band_trio.tools.rest_port import ContactRest, ToolRest
+from band_trio.tools.rest_port import ToolRest
 
 
 class ContactTools(AnswersNames):
@@ -16,9 +16,8 @@ class ContactTools(AnswersNames):
     not reached or where nobody knows what was done.
     """
 
-    def __init__(self, rest: ContactRest) -> None:
-        # Of the whole client the contact tools use the part that is asked for here.
-        self._calls = Contacts("", cast(ToolRest, rest))
+    def __init__(self, rest: ToolRest) -> None:
+        self._calls = Contacts("", rest)
 
     async def list_contacts(self, page: int = 1, page_size: int = 50) -> dict[str, Any]:
         """Return one page: `contacts` and `metadata`."""

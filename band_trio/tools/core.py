@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cached_property, partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
+import attrs
 import trio
 
 from band_trio import texts
@@ -23,20 +24,19 @@ from band_trio.errors import (
     RoomExecutionStoppedError,
 )
 from band_trio.features import CustomToolDef
-from band_trio.link.rest.routes import UNREADABLE, says_stopped
+from band_trio.link.rest.routes import UNREADABLE, Route, says_stopped
 from band_trio.protocol.rest import Page, Participant, Peer
-from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.context import RoomContext
 from band_trio.tools.conversation import bare_handle
 from band_trio.tools.custom import CustomTools
-from band_trio.tools.definitions import BandTool
+from band_trio.tools.definitions import ToolDefinition
 from band_trio.tools.direct import AnswersNames, argument_check
 from band_trio.tools.flights import FlightLostError, Flights
 from band_trio.tools.ledger import Ledger, TurnListener
 from band_trio.tools.mentions import mentionable
 from band_trio.tools.rest_port import ToolRest
 from band_trio.tools.results import without_nulls
-from band_trio.types import AdapterFeatures, ToolCallOutcome, TurnEffect
+from band_trio.types import AdapterFeatures, ToolCallOutcome, ToolCategory, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ ROSTER_FIELDS: Final = ("id", "name", "type", "handle", "description")
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
 C = TypeVar("C", bound="ToolCore")
 Method = Callable[Concatenate[C, P], Coroutine[Any, Any, R]]
 
@@ -75,29 +76,46 @@ def fenced(
 
 
 def platform_tool(
-    tool: BandTool,
+    inputs: type[attrs.AttrsInstance],
+    category: ToolCategory,
+    effect: TurnEffect,
+    *,
+    room_bound: bool = False,
 ) -> Callable[[Method[C, P, R]], Method[C, P, R]]:
-    """Make a method a platform tool: fenced, and its effect recorded when it succeeds.
+    """Make a method the platform tool of its name: fenced, and *effect* recorded when it succeeds.
 
+    Its description and arguments are those of *inputs*; *room_bound* says that it acts in the room.
     Dispatch, direct calls and relays all go through the method, so all of them count.
     """
-    effect = TOOL_DEFINITIONS[tool.value].effect
 
     def wrap(
         method: Method[C, P, R],
     ) -> Method[C, P, R]:
-        guarded = fenced(method)
-
-        @wraps(method)
-        async def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            result = await guarded(self, *args, **kwargs)
-            if result is not None:
-                self.turn.record(TurnEffect.OBSERVE if _did_nothing(result) else effect)
-            return result
-
-        return call
+        row = ToolDefinition(f"band_{method.__name__}", inputs, category, effect, room_bound)
+        return recorded(row, method)
 
     return wrap
+
+
+def recorded(row: ToolDefinition, method: Method[C, P, R]) -> Method[C, P, R]:
+    """Return *method* as what the tool *row* does."""
+    guarded = fenced(method)
+
+    @wraps(method)
+    async def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result = await guarded(self, *args, **kwargs)
+        if result is not None:
+            self.turn.record(TurnEffect.OBSERVE if _did_nothing(result) else row.effect)
+        return result
+
+    call.definition = row  # type: ignore[attr-defined]
+    return call
+
+
+def tools_of(*families: type) -> list[ToolDefinition]:
+    """Return the tools among the methods of *families*."""
+    methods = [each for family in families for each in vars(family).values()]
+    return [each.definition for each in methods if hasattr(each, "definition")]
 
 
 def _did_nothing(result: object) -> bool:
@@ -251,6 +269,16 @@ class ToolCore(AnswersNames):
         except OutcomeUnknownError as exc:
             self.turn.record(TurnEffect.ACT)
             raise BandToolError(texts.MAY_HAVE_WORKED) from exc
+
+    async def _ask(self, route: Route[A], /, **values: Any) -> A:
+        """Make a request that changes nothing. Errors: see `_reading`, and BandApiError."""
+        with self._reading(self._deadline()):
+            return await self.rest.request(route, **values)
+
+    async def _change(self, route: Route[A], /, **values: Any) -> A:
+        """Make a request that changes something. Errors: see `_changing`, and BandApiError."""
+        with self._changing(repeated=route.method != "POST"):
+            return await self.rest.request(route, **values)
 
     # ----------------------------------------------------------------- roster
 

@@ -13,9 +13,13 @@ import attrs
 
 from band_trio.errors import BandConfigError
 from band_trio.features import CustomToolDef
-from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.custom_shape import CustomTool, read_custom_tool
-from band_trio.tools.definitions import BAND_MCP_SERVER_NAME, HUMAN_TOOL_NAMES, MCP_TOOL_PREFIX
+from band_trio.tools.definitions import (
+    BAND_MCP_SERVER_NAME,
+    HUMAN_TOOL_NAMES,
+    MCP_TOOL_PREFIX,
+    BandTool,
+)
 from band_trio.tools.results import is_failed_result
 from band_trio.tools.schemas import copied, in_format, known_format
 from band_trio.tools.spellings import OLD_SEND_MESSAGE
@@ -37,7 +41,7 @@ __all__ = [
 
 H = TypeVar("H", bound=Callable[..., Any])
 
-_TAKEN: Final = frozenset(TOOL_DEFINITIONS) | HUMAN_TOOL_NAMES | {OLD_SEND_MESSAGE}
+_TAKEN: Final = frozenset(BandTool) | HUMAN_TOOL_NAMES | {OLD_SEND_MESSAGE}
 _PREFIXES: Final = (MCP_TOOL_PREFIX, f"{BAND_MCP_SERVER_NAME}-")
 
 

@@ -21,7 +21,7 @@ class Surface(StrEnum):
 
 
 class BandTool(StrEnum):
-    """The names of all agent tools."""
+    """The names of all agent tools, in the order in which they are offered."""
 
     SEND_MESSAGE = "band_send_message"
     SEND_EVENT = "band_send_event"
@@ -79,13 +79,16 @@ class ToolDefinition:
 
     name: str
     input_model: type[attrs.AttrsInstance]
-    method_name: str
-    """The method of the tools object that does the work."""
     category: ToolCategory | None
     effect: TurnEffect
     """What a successful call means for the judgement of the turn."""
     room_bound: bool
     surface: Surface = Surface.AGENT
+
+    @property
+    def method_name(self) -> str:
+        """The method of the tools object that does the work."""
+        return self.name.removeprefix("band_")
 
 
 ID: Final = "[A-Za-z0-9_-]+"

@@ -1,4 +1,9 @@
-"""Files of a room: they hang on messages, so they are listed and found by reading those."""
+"""Files of a room: they hang on messages, so they are listed and found by reading those.
+
+The docstrings and descriptions of the inputs are what a model reads.
+"""
+
+# ruff: noqa: RUF009 - `argument` declares an attrs field
 
 from __future__ import annotations
 
@@ -6,6 +11,8 @@ import base64
 import re
 from itertools import islice
 from typing import Any, Final
+
+import attrs
 
 from band_trio import texts
 from band_trio.errors import (
@@ -21,9 +28,9 @@ from band_trio.protocol.holdings import Attachment
 from band_trio.protocol.rest import ChatMessage, Page
 from band_trio.protocol.structure import MOST_ITEMS, structure, unstructure
 from band_trio.tools.core import platform_tool
-from band_trio.tools.definitions import BandTool
+from band_trio.tools.definitions import ID, argument
 from band_trio.tools.sending import Mentions, Sending
-from band_trio.types import TurnEffect
+from band_trio.types import ToolCategory, TurnEffect
 
 TEXT_BYTES: Final = 16_384
 """Largest text that is shown."""
@@ -32,13 +39,47 @@ IMAGE_BYTES: Final = 5 * 1024 * 1024
 IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 UPLOAD_BYTES: Final = 1_000_000
 """Largest text that is sent."""
+_FILES: Final = ToolCategory.FILES
 _FILENAME: Final = re.compile(r"[\x20-\x7e]{1,255}")
+
+
+@attrs.frozen
+class ListRoomFilesInput:
+    """List the files shared in this room, oldest first. Where `next_cursor` is given there is
+    more; a page can be empty and still not be the last."""
+
+    cursor: str | None = argument("The `next_cursor` of the page before.", default=None)
+
+
+@attrs.frozen
+class ReadRoomFileInput:
+    """Show a file that was shared in this room. Short text and pictures are shown, anything else
+    is described."""
+
+    file_id: str = argument("The id that band_list_room_files gives.", pattern=ID)
+
+
+@attrs.frozen
+class SendRoomFileInput:
+    """Share a text file with the people you mention. It is posted as a message, so no further
+    reply is needed."""
+
+    content: str = argument("The text of the file, at most 1,000,000 bytes.")
+    filename: str = argument("Its name, in plain ASCII, for example `notes.md`.", visible=True)
+    caption: str = argument(
+        "The message that comes with it; if left out, it names the file.", default=""
+    )
+    mentions: list[str] = argument(
+        "Who should get it: exact participant ids or handles. Never yourself.",
+        mentions=True,
+        kw_only=True,
+    )
 
 
 class Files(Sending):
     """The tools about files. Errors of reads: see `band_trio.tools.contacts.Contacts`."""
 
-    @platform_tool(BandTool.LIST_ROOM_FILES)
+    @platform_tool(ListRoomFilesInput, _FILES, TurnEffect.OBSERVE, room_bound=True)
     async def list_room_files(self, cursor: str | None = None) -> dict[str, Any]:
         """Return the files of one page of the room: `data`, and `next_cursor` if there is more."""
         with self._reading(self._deadline()):
@@ -49,7 +90,7 @@ class Files(Sending):
             result["next_cursor"] = page.next_cursor
         return result
 
-    @platform_tool(BandTool.READ_ROOM_FILE)
+    @platform_tool(ReadRoomFileInput, _FILES, TurnEffect.OBSERVE, room_bound=True)
     async def read_room_file(self, file_id: str) -> dict[str, Any]:
         """Return a file: `text`, or `content` with a picture, or a `description` of it.
 
@@ -71,7 +112,7 @@ class Files(Sending):
             return _picture(found, content)
         return _text(found, content)
 
-    @platform_tool(BandTool.SEND_ROOM_FILE)
+    @platform_tool(SendRoomFileInput, _FILES, TurnEffect.REPLY, room_bound=True)
     async def send_room_file(
         self, content: str, filename: str, caption: str = "", mentions: Mentions = None
     ) -> dict[str, Any]:

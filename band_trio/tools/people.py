@@ -15,14 +15,15 @@ from band_trio.errors import (
 from band_trio.link.rest.pages import PageWalk
 from band_trio.protocol.rest import PAGE, ChatMessage, Page, Participant, Peer
 from band_trio.protocol.structure import unstructure
+from band_trio.tools import chat_inputs as chat
 from band_trio.tools.conversation import bare_handle
 from band_trio.tools.core import ToolCore, fenced, platform_tool, roster_entry
-from band_trio.tools.definitions import BandTool
 from band_trio.tools.mentions import find_person
 from band_trio.tools.results import cursor_metadata, page_metadata, page_result, without_nulls
-from band_trio.types import TurnEffect
+from band_trio.types import ToolCategory, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
+_CHAT: Final = ToolCategory.CHAT
 
 PEER_PAGES: Final = 50
 """Most pages of peers that are searched for somebody to add."""
@@ -36,7 +37,7 @@ _MEMBER_FIELDS: Final = ("id", "name", "role")
 class People(ToolCore):
     """The tools about participants, peers and rooms."""
 
-    @platform_tool(BandTool.GET_PARTICIPANTS)
+    @platform_tool(chat.GetParticipantsInput, _CHAT, TurnEffect.OBSERVE, room_bound=True)
     async def get_participants(self) -> list[dict[str, Any]]:
         """Return who is in the room now, and bring the roster up to date.
 
@@ -49,7 +50,7 @@ class People(ToolCore):
         unlisted = [each for each in self.participants if each.get("id") not in listed]
         return [*listed.values(), *unlisted]
 
-    @platform_tool(BandTool.LOOKUP_PEERS)
+    @platform_tool(chat.LookupPeersInput, _CHAT, TurnEffect.OBSERVE, room_bound=True)
     async def lookup_peers(self, page: int = 1, page_size: int = 50) -> dict[str, Any]:
         """Return one page of users and agents who could be added: `data` and `metadata`.
 
@@ -59,7 +60,7 @@ class People(ToolCore):
             peers = await self.rest.list_peers(self.room_id, page, page_size)
         return page_result(peers, page_metadata(peers, page, page_size))
 
-    @platform_tool(BandTool.ADD_PARTICIPANT)
+    @platform_tool(chat.AddParticipantInput, _CHAT, TurnEffect.ACT, room_bound=True)
     async def add_participant(self, identifier: str, role: str = "member") -> dict[str, Any]:
         """Bring somebody into the room, by id, handle or name.
 
@@ -93,7 +94,7 @@ class People(ToolCore):
         self._note_present(entry)
         return _membership({**entry, "role": role}, status)
 
-    @platform_tool(BandTool.REMOVE_PARTICIPANT)
+    @platform_tool(chat.RemoveParticipantInput, _CHAT, TurnEffect.ACT, room_bound=True)
     async def remove_participant(self, identifier: str) -> dict[str, Any]:
         """Take somebody out of the room, by id, handle or name.
 
@@ -118,7 +119,7 @@ class People(ToolCore):
         self._note_absent(person_id)
         return _membership(person, "removed")
 
-    @platform_tool(BandTool.CREATE_CHATROOM)
+    @platform_tool(chat.CreateChatroomInput, _CHAT, TurnEffect.ACT)
     async def create_chatroom(self, task_id: str | None = None) -> str:
         """Open a new room that the agent owns; return its id.
 

@@ -12,10 +12,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import attrs
 
-from band_trio.tools.catalogue import TOOL_DEFINITIONS, TOOL_MODELS
 from band_trio.tools.definitions import (
     ToolDefinition,
-    argument_of,
     class_fields,
     has_fields,
     is_pydantic,
@@ -262,31 +260,3 @@ def in_format(format: str, name: str, description: str, schema: dict[str, Any]) 
         return {"name": name, "description": description, "input_schema": schema}
     function = {"name": name, "description": description, "parameters": schema}
     return {"type": "function", "function": function}
-
-
-# --------------------------------------------------------------------------- for frameworks
-
-
-def get_tool_description(name: str) -> str:
-    """Return the description of a platform tool.
-
-    Raises:
-        KeyError: there is none of that name.
-    """
-    return tool_description(TOOL_DEFINITIONS[name].input_model)
-
-
-def get_tool_docstring_with_args(name: str) -> str:
-    """Return the description of a platform tool with its arguments, as a Google-style docstring."""
-    model = TOOL_DEFINITIONS[name].input_model
-    fields = attrs.fields(model)
-    lines = [get_tool_description(name)]
-    if fields:
-        lines += ["", "Args:"]
-        lines += [f"    {field.name}: {argument_of(field).description}" for field in fields]
-    return "\n".join(lines)
-
-
-def platform_args_schema(name: str) -> type[attrs.AttrsInstance]:
-    """Return the argument class of a platform tool, for frameworks that read models."""
-    return TOOL_MODELS[name]

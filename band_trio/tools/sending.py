@@ -44,8 +44,8 @@ from band_trio.protocol.rest import (
     MessageReceipt,
 )
 from band_trio.protocol.structure import unstructure
+from band_trio.tools import chat_inputs as chat
 from band_trio.tools.core import ToolCore, fenced, platform_tool
-from band_trio.tools.definitions import BandTool
 from band_trio.tools.failures import FAILURE_KEY, AgentFailure
 from band_trio.tools.flights import FlightLostError
 from band_trio.tools.mentions import (
@@ -56,9 +56,10 @@ from band_trio.tools.mentions import (
     with_handles_hint,
 )
 from band_trio.tools.sent import SentPost
-from band_trio.types import MessageType, TurnEffect
+from band_trio.types import MessageType, ToolCategory, TurnEffect
 
 _log: Final = logging.getLogger(__name__)
+_CHAT: Final = ToolCategory.CHAT
 
 OUTCOME_UNKNOWN: Final = "outcome_unknown"
 NOT_IN_ROOM: Final = "mentioned_participant_not_in_room"
@@ -75,7 +76,7 @@ Mentions = Sequence[str | Mapping[str, Any]] | str | None
 class Sending(ToolCore):
     """The tools that say something, or decide not to."""
 
-    @platform_tool(BandTool.SEND_MESSAGE)
+    @platform_tool(chat.SendMessageInput, _CHAT, TurnEffect.REPLY, room_bound=True)
     async def send_message(
         self,
         content: str,
@@ -121,7 +122,7 @@ class Sending(ToolCore):
         """
         return await _delivering(self.send_notice, content, mentions)
 
-    @platform_tool(BandTool.NO_REPLY)
+    @platform_tool(chat.NoReplyInput, _CHAT, TurnEffect.DECLINE)
     async def no_reply(self, reason: str | None = None) -> dict[str, Any]:
         """Complete the turn without saying anything; *reason* goes to the log only."""
         await trio.lowlevel.checkpoint()
@@ -131,7 +132,7 @@ class Sending(ToolCore):
 
     # ----------------------------------------------------------------- events
 
-    @platform_tool(BandTool.SEND_EVENT)
+    @platform_tool(chat.SendEventInput, _CHAT, TurnEffect.OBSERVE, room_bound=True)
     async def send_event(
         self, content: str, message_type: str, metadata: Mapping[str, Any] | None = None
     ) -> dict[str, Any] | None:

@@ -33,69 +33,75 @@ from band_trio.protocol.holdings import (
     Task,
     TaskEvent,
 )
+from band_trio.tools import contacts, memories, tasks
 from tests.link.test_rest import rest_over
 
 A = "/api/v1/agent"
 C = f"{A}/chats/r1"
 
 CALLS: list[tuple[Callable[[RestClient], Awaitable[Any]], str]] = [
-    (lambda r: r.list_contacts(2, 10), f"GET {A}/contacts?page=2&page_size=10"),
-    (lambda r: r.add_contact("@a/b", "hi \ud800"),
+    (lambda r: r.request(contacts.LIST_CONTACTS, page=2, page_size=10), f"GET {A}/contacts?page=2&page_size=10"),
+    (lambda r: r.request(contacts.ADD_CONTACT, handle="@a/b", message="hi \ud800"),
      f'POST {A}/contacts/add {{"handle":"@a/b","message":"hi \ufffd"}}'),
-    (lambda r: r.add_contact("@a/b"), f'POST {A}/contacts/add {{"handle":"@a/b"}}'),
-    (lambda r: r.remove_contact(contact_id="c1"),
+    (lambda r: r.request(contacts.ADD_CONTACT, handle="@a/b", message=None), f'POST {A}/contacts/add {{"handle":"@a/b"}}'),
+    (lambda r: r.request(contacts.REMOVE_CONTACT, contact_id="c1"),
      f'POST {A}/contacts/remove {{"contact_id":"c1"}}'),
-    (lambda r: r.list_contact_requests(1, 50, "all"),
+    (lambda r: r.request(
+        contacts.LIST_CONTACT_REQUESTS, page=1, page_size=50, sent_status="all"),
      f"GET {A}/contacts/requests?page=1&page_size=50&sent_status=all"),
-    (lambda r: r.respond_contact_request("cancel", "@a"),
+    (lambda r: r.request(contacts.RESPOND_CONTACT_REQUEST, action="cancel", handle="@a"),
      f'POST {A}/contacts/requests/respond {{"action":"cancel","handle":"@a"}}'),
-    (lambda r: r.list_memories(20, scope="agent", system=None, content_query="a b"),
+    (lambda r: r.request(
+        memories.LIST_MEMORIES, scope="agent", system=None, content_query="a b", limit=20),
      f"GET {A}/memories?scope=agent&content_query=a+b&limit=20"),
-    (lambda r: r.store_memory(content="x", subject_id=None, metadata={"k": [1]}),
+    (lambda r: r.request(
+        memories.STORE_MEMORY, content="x", subject_id=None, metadata={"k": [1]}),
      f'POST {A}/memories {{"memory":{{"content":"x","metadata":{{"k":[1]}}}}}}'),
-    (lambda r: r.get_memory("m/1"), f"GET {A}/memories/m%2F1"),
-    (lambda r: r.supersede_memory("m1"), f"POST {A}/memories/m1/supersede"),
-    (lambda r: r.archive_memory("m1"), f"POST {A}/memories/m1/archive"),
+    (lambda r: r.request(memories.GET_MEMORY, memory_id="m/1"), f"GET {A}/memories/m%2F1"),
+    (lambda r: r.request(memories.SUPERSEDE_MEMORY, memory_id="m1"), f"POST {A}/memories/m1/supersede"),
+    (lambda r: r.request(memories.ARCHIVE_MEMORY, memory_id="m1"), f"POST {A}/memories/m1/archive"),
     (lambda r: r.put_file("r1", "a.txt", b"abc"), f"PUT {C}/files abc"),
-    (lambda r: r.list_tasks("r1"), f"GET {C}/tasks"),
-    (lambda r: r.list_tasks("r1", "all", "c", 5), f"GET {C}/tasks?state=all&cursor=c&limit=5"),
-    (lambda r: r.create_task("r1", "s", None, "3"),
+    (lambda r: r.request(tasks.LIST_TASKS, room_id="r1"), f"GET {C}/tasks"),
+    (lambda r: r.request(
+        tasks.LIST_TASKS, room_id="r1", state="all", cursor="c", limit=5), f"GET {C}/tasks?state=all&cursor=c&limit=5"),
+    (lambda r: r.request(
+        tasks.CREATE_TASK, room_id="r1", subject="s", detail=None, supersedes_id="3"),
      f'POST {C}/tasks {{"subject":"s","supersedes_id":"3"}}'),
-    (lambda r: r.get_task("r1", "3"), f"GET {C}/tasks/3"),
-    (lambda r: r.get_task("r1", "3", "history"), f"GET {C}/tasks/3?include=history"),
-    (lambda r: r.update_task("r1", "3", status="blocked", comment=None),
+    (lambda r: r.request(tasks.GET_TASK, room_id="r1", task="3"), f"GET {C}/tasks/3"),
+    (lambda r: r.request(tasks.GET_TASK, room_id="r1", task="3", include="history"), f"GET {C}/tasks/3?include=history"),
+    (lambda r: r.request(
+        tasks.UPDATE_TASK, room_id="r1", task="3", status="blocked", comment=None),
      f'POST {C}/tasks/3 {{"status":"blocked"}}'),
-    (lambda r: r.get_task_history("r1", "3", "c", 7), f"GET {C}/tasks/3/history?cursor=c&limit=7"),
-    (lambda r: r.get_board("r1"), f"GET {C}/board"),
-    (lambda r: r.get_board("r1", "history"), f"GET {C}/board?include=history"),
-    (lambda r: r.set_board("r1", goal_title="t", goal_summary=None),
+    (lambda r: r.request(
+        tasks.GET_TASK_HISTORY, room_id="r1", task="3", cursor="c", limit=7), f"GET {C}/tasks/3/history?cursor=c&limit=7"),
+    (lambda r: r.request(tasks.GET_BOARD, room_id="r1"), f"GET {C}/board"),
+    (lambda r: r.request(tasks.GET_BOARD, room_id="r1", include="history"), f"GET {C}/board?include=history"),
+    (lambda r: r.request(
+        tasks.SET_BOARD, room_id="r1", goal_title="t", goal_summary=None),
      f'PUT {C}/board {{"goal_title":"t"}}'),
 ]  # fmt: skip
 
 ANYTHING: dict[str, Any] = {"data": {"id": "x", "received": [], "sent": []}}
 
 
-@pytest.mark.parametrize(("call", "request_line"), CALLS, ids=[line for _, line in CALLS])
-async def test_what_goes_out(
-    call: Callable[[RestClient], Awaitable[Any]], request_line: str
-) -> None:
-    is_list = request_line.startswith("GET") and not request_line.startswith(
-        (f"GET {A}/contacts/requests", f"GET {A}/memories/", f"GET {C}/tasks/3", f"GET {C}/board")
-    )
-    body: dict[str, Any] = {"data": []} if is_list or "/3/history" in request_line else ANYTHING
-    async with rest_over(200, body) as (rest, seen):
-        await call(rest)
-        assert seen == [request_line]
+async def test_what_goes_out() -> None:
+    one = (f"GET {A}/contacts/requests", f"GET {A}/memories/", f"GET {C}/tasks/3", f"GET {C}/board")
+    for call, line in CALLS:
+        is_list = line.startswith("GET") and not line.startswith(one)
+        body: dict[str, Any] = {"data": []} if is_list or "/3/history" in line else ANYTHING
+        async with rest_over(200, body) as (rest, seen):
+            await call(rest)
+            assert seen == [line]
 
 
 WRITES: list[Callable[[RestClient], Awaitable[Any]]] = [
-    lambda r: r.add_contact("@a"),
-    lambda r: r.store_memory(content="x"),
-    lambda r: r.archive_memory("m1"),
+    lambda r: r.request(contacts.ADD_CONTACT, handle="@a"),
+    lambda r: r.request(memories.STORE_MEMORY, content="x"),
+    lambda r: r.request(memories.ARCHIVE_MEMORY, memory_id="m1"),
     lambda r: r.put_file("r1", "a.txt", b"abc"),
-    lambda r: r.create_task("r1", "s", None, None),
-    lambda r: r.update_task("r1", "3", status="blocked"),
-    lambda r: r.set_board("r1", goal_title="t"),
+    lambda r: r.request(tasks.CREATE_TASK, room_id="r1", subject="s"),
+    lambda r: r.request(tasks.UPDATE_TASK, room_id="r1", task="3", status="blocked"),
+    lambda r: r.request(tasks.SET_BOARD, room_id="r1", goal_title="t"),
 ]
 
 
@@ -110,11 +116,11 @@ async def test_an_odd_success_of_a_write_is_a_success(content: bytes) -> None:
 @pytest.mark.parametrize("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
 async def test_a_read_without_its_data_is_an_error(content: bytes) -> None:
     reads: list[Callable[[RestClient], Awaitable[Any]]] = [
-        lambda r: r.list_contacts(),
-        lambda r: r.list_contact_requests(),
-        lambda r: r.get_memory("m1"),
-        lambda r: r.get_task("r1", "3"),
-        lambda r: r.get_board("r1"),
+        lambda r: r.request(contacts.LIST_CONTACTS),
+        lambda r: r.request(contacts.LIST_CONTACT_REQUESTS),
+        lambda r: r.request(memories.GET_MEMORY, memory_id="m1"),
+        lambda r: r.request(tasks.GET_TASK, room_id="r1", task="3"),
+        lambda r: r.request(tasks.GET_BOARD, room_id="r1"),
     ]
     async with rest_over(200, content=content) as (rest, _):
         for read in reads:
@@ -129,32 +135,41 @@ async def test_what_comes_back() -> None:
         rest,
         _,
     ):
-        contacts = await rest.list_contacts()
-        assert contacts.items == [Contact("c1")]
-        assert contacts.total_count == 1
+        listed = await rest.request(contacts.LIST_CONTACTS)
+        assert listed.items == [Contact("c1")]
+        assert listed.total_count == 1
     requests = {"received": [{"id": "q1", "from_handle": None}, {}], "sent": [{"id": "q2"}]}
     async with rest_over(body={"data": requests, "metadata": {"page": 1}}) as (rest, _):
-        page = await rest.list_contact_requests()
+        page = await rest.request(contacts.LIST_CONTACT_REQUESTS)
         assert page.received == [ContactRequest("q1")]
         assert page.sent == [ContactRequest("q2")]
         assert page.metadata == {"page": 1}
     async with rest_over(201, {"data": {"id": "q3", "status": "pending"}}) as (rest, _):
-        assert await rest.add_contact("a") == ContactStatus("q3", "pending")
+        assert await rest.request(contacts.ADD_CONTACT, handle="a") == ContactStatus(
+            "q3", "pending"
+        )
     async with rest_over(body={"data": {"id": "m1", "metadata": {"a": None}}}) as (rest, _):
-        assert await rest.get_memory("m1") == Memory("m1", metadata={"a": None})
+        assert await rest.request(memories.GET_MEMORY, memory_id="m1") == Memory(
+            "m1", metadata={"a": None}
+        )
     task = {"id": "t1", "number": 3, "superseded_by_id": None, "assignments": [{"status": "x"}]}
     async with rest_over(body={"data": task}) as (rest, _):
-        assert await rest.get_task("r1", "3") == Task("t1", 3, assignments=[{"status": "x"}])
+        assert await rest.request(tasks.GET_TASK, room_id="r1", task="3") == Task(
+            "t1", 3, assignments=[{"status": "x"}]
+        )
     async with rest_over(body={"data": [{"event": "created", "payload": {"a": 1}}]}) as (rest, _):
-        history = await rest.get_task_history("r1", "3")
+        history = await rest.request(tasks.GET_TASK_HISTORY, room_id="r1", task="3")
         assert history.items == [TaskEvent("created", payload={"a": 1})]
     async with rest_over(body={"data": {"chat_room_id": "r1", "goal_title": None}}) as (rest, _):
-        assert await rest.get_board("r1") == Board("r1")
+        assert await rest.request(tasks.GET_BOARD, room_id="r1") == Board("r1")
 
 
 async def test_a_post_without_a_definite_answer_is_never_repeated() -> None:
     async with rest_over(500) as (rest, seen):
-        for call in (rest.archive_memory("m1"), rest.add_contact("a")):
+        for call in (
+            rest.request(memories.ARCHIVE_MEMORY, memory_id="m1"),
+            rest.request(contacts.ADD_CONTACT, handle="a"),
+        ):
             with pytest.raises(OutcomeUnknownError, match="500"):
                 await call
         assert len(seen) == 2
@@ -273,24 +288,26 @@ BY_ID: list[Callable[[RestClient, str], Awaitable[Any]]] = [
     lambda r, x: r.report_activity(x, True, within=1),
     lambda r, x: r.remove_participant("r1", x),
     lambda r, x: r.post_message(x, "hi", []),
-    lambda r, x: r.get_memory(x),
-    lambda r, x: r.archive_memory(x),
+    lambda r, x: r.request(memories.GET_MEMORY, memory_id=x),
+    lambda r, x: r.request(memories.ARCHIVE_MEMORY, memory_id=x),
     lambda r, x: r.get_file("r1", x, 1),
     lambda r, x: r.put_file(x, "a.txt", b"abc"),
-    lambda r, x: r.get_task("r1", x),
-    lambda r, x: r.update_task("r1", x, status="blocked"),
-    lambda r, x: r.get_task_history("r1", x),
-    lambda r, x: r.get_board(x),
+    lambda r, x: r.request(tasks.GET_TASK, room_id="r1", task=x),
+    lambda r, x: r.request(tasks.UPDATE_TASK, room_id="r1", task=x, status="blocked"),
+    lambda r, x: r.request(tasks.GET_TASK_HISTORY, room_id="r1", task=x),
+    lambda r, x: r.request(tasks.GET_BOARD, room_id=x),
 ]
 BY_TEXT: list[Callable[[RestClient, str], Awaitable[Any]]] = [
     lambda r, x: r.list_messages("r1", x),
     lambda r, x: r.get_context("r1", x),
-    lambda r, x: r.list_tasks("r1", cursor=x),
-    lambda r, x: r.get_task_history("r1", "3", x),
-    lambda r, x: r.list_memories(content_query=x, subject_id="u"),
-    lambda r, x: r.list_memories(content_query=x[: len(x) // 2], subject_id=x[len(x) // 2 :]),
+    lambda r, x: r.request(tasks.LIST_TASKS, room_id="r1", cursor=x),
+    lambda r, x: r.request(tasks.GET_TASK_HISTORY, room_id="r1", task="3", cursor=x),
+    lambda r, x: r.request(memories.LIST_MEMORIES, content_query=x, subject_id="u"),
+    lambda r, x: r.request(
+        memories.LIST_MEMORIES, content_query=x[: len(x) // 2], subject_id=x[len(x) // 2 :]
+    ),
     lambda r, x: r.list_peers(x),
-    lambda r, x: r.list_contact_requests(sent_status=x),
+    lambda r, x: r.request(contacts.LIST_CONTACT_REQUESTS, sent_status=x),
 ]
 
 MESSAGES: dict[str, Any] = {"data": []}

@@ -34,14 +34,11 @@ async def double(value: int) -> int:
 
 
 def test_tools_of_rooms_need_a_chat_id() -> None:
-    rows = by_name(
-        build_mcp_registrations(
-            OpenTurns().get, iter_tool_definitions(capabilities=frozenset(Capability)), [double]
-        )
-    )
-    assert len(rows) == 29
+    tools = iter_tool_definitions(capabilities=frozenset(Capability))
+    rows = by_name(build_mcp_registrations(OpenTurns().get, tools, [double]))
+    assert rows.keys() == {row.name for row in tools} | {"double"}
     with_room = {n for n, row in rows.items() if "chat_id" in row.input_schema["properties"]}
-    assert len(with_room) == 18  # the 16 tools of rooms, the decline, and the custom one
+    assert with_room == {row.name for row in tools if row.room_bound} | {"band_no_reply", "double"}
     assert all(rows[name].input_schema["required"][0] == "chat_id" for name in with_room)
     assert "band_list_contacts" not in with_room
     assert "room_id" not in rows["band_send_message"].input_schema["properties"]

@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 import attrs
 
 from band_trio.errors import BandApiError, OutcomeUnknownError, RoomExecutionStoppedError
-from band_trio.link.rest.api import Answer, Lane
+from band_trio.link.rest.api import Answer, Lane, RequestParts
 from band_trio.link.rest.attachments import AttachmentCache
 from band_trio.link.rest.routes import (
+    Route,
+    given,
     message_path,
     query,
     read_head,
@@ -21,10 +23,7 @@ from band_trio.link.rest.routes import (
     says_stopped,
     segment,
 )
-from band_trio.link.rest.routes_contacts import ContactRoutes
 from band_trio.link.rest.routes_files import FileRoutes
-from band_trio.link.rest.routes_memories import MemoryRoutes
-from band_trio.link.rest.routes_tasks import TaskRoutes
 from band_trio.link.rest.sent import IsIt, SentPosts
 from band_trio.protocol.rest import (
     API,
@@ -42,11 +41,12 @@ from band_trio.protocol.rest import (
     message_body,
 )
 
+R = TypeVar("R")
 Receipt = TypeVar("Receipt", MessageReceipt, EventReceipt)
 
 
 @attrs.frozen
-class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
+class RestClient(FileRoutes):
     """Typed calls. Reads raise what `Api.repeat` raises, posts and other writes what `Api.post` does;
     calls with *within* make one try of so many seconds, return any answer, and raise what `Api.once`
     raises.
@@ -69,6 +69,21 @@ class RestClient(ContactRoutes, MemoryRoutes, FileRoutes, TaskRoutes):
     def secrets(self) -> tuple[str, ...]:
         """What must not appear in any text for a model or a room."""
         return self.api.secrets
+
+    async def request(self, route: Route[R], /, **values: Any) -> R:
+        """Make the request that *route* says; of its *values*, those that are None are left out.
+
+        A POST raises what `Api.post` raises, everything else what `Api.repeat` raises.
+        """
+        path, rest = route.filled(values)
+        if route.method == "GET":
+            return route.read(await self.api.repeat("GET", path, params=query(**rest)))
+        body: Any = given(**rest)
+        if route.under:
+            body = {route.under: body}
+        parts: RequestParts = {"json": body} if body else {}
+        send = self.api.post if route.method == "POST" else self.api.repeat
+        return route.read(await send(route.method, path, **parts))
 
     # ----------------------------------------------------------------- the agent
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
 import attrs
@@ -14,7 +15,7 @@ from band_trio.errors import BandApiError, InvalidToolArgumentsError
 from band_trio.kit.hygiene import without_surrogates_deep
 from band_trio.kit.ids import CURSOR_CHARS, ID
 from band_trio.kit.logs import RepeatedLog
-from band_trio.link.rest.api import Answer, Api
+from band_trio.link.rest.api import Answer
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.rest import API, ErrorBody, Page
 from band_trio.protocol.structure import structure
@@ -27,14 +28,31 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
 """Ids that are written as they are; the platform's own are."""
 _STOPPED: Final = re.compile(r"execution\b.*\bstopped", re.IGNORECASE | re.DOTALL)
 
+_NAMES: Final = re.compile(r"{(\w+)}")
+
 T = TypeVar("T", bound=attrs.AttrsInstance)
+R = TypeVar("R")
 
 
-@attrs.frozen
-class Routes:
-    """Base of the typed calls of one subject."""
+@attrs.frozen(eq=False)
+class Route(Generic[R]):
+    """One request of the platform, said once; `RestClient.request` makes it."""
 
-    api: Api
+    method: str
+    """GET, PUT and DELETE may be repeated, POST must not take effect twice."""
+    path: str
+    """Behind `API`; names of values stand in braces. What is not in it is the query of a GET and
+    the body of all others."""
+    read: Callable[[Answer], R]
+    """Its answer as an object: `page_of`, `one`, `written`."""
+    under: str = ""
+    """Key under which the body stands, if it does."""
+
+    def filled(self, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the path with its values, and the values that are not in it."""
+        names = _NAMES.findall(self.path)
+        path = self.path.format(**{name: segment(values[name]) for name in names})
+        return API + path, {name: each for name, each in values.items() if name not in names}
 
 
 def says_stopped(status: int, error: ErrorBody | BandApiError) -> bool:
@@ -141,6 +159,21 @@ def read_written(answer: Answer, kind: type[T]) -> T | None:
     if getattr(written, "id", "none is expected") is None:
         _repeated.warning("a write succeeded with an odd answer (%d): no id", answer.status)
     return written
+
+
+def page_of(kind: type[T]) -> Callable[[Answer], Page[T]]:
+    """Read a list of *kind*; see `read_page`."""
+    return lambda answer: read_page(answer, kind)
+
+
+def one(kind: type[T]) -> Callable[[Answer], T]:
+    """Read one *kind*; see `read_object`."""
+    return lambda answer: read_object(answer, kind)
+
+
+def written(kind: type[T]) -> Callable[[Answer], T | None]:
+    """Read the *kind* that was written; see `read_written`."""
+    return lambda answer: read_written(answer, kind)
 
 
 def unreadable(answer: Answer, exc: RemoteProtocolError) -> BandApiError:

@@ -7,13 +7,16 @@ import hashlib
 import attrs
 
 from band_trio.errors import BandApiError
-from band_trio.link.rest.routes import UNREADABLE, Routes, read_written, room_path, segment
+from band_trio.link.rest.api import Api
+from band_trio.link.rest.routes import UNREADABLE, read_written, room_path, segment
 from band_trio.protocol.holdings import Attachment
 
 
 @attrs.frozen
-class FileRoutes(Routes):
+class FileRoutes:
     """Both calls may be repeated, and raise what `Api.repeat` raises."""
+
+    api: Api
 
     async def put_file(self, room_id: str, name: str, content: bytes) -> Attachment | None:
         """Upload a text file; None when the answer does not say under which id.
