@@ -7,6 +7,7 @@ from band_trio.tools.dispatch import Dispatch
 from band_trio.tools.files import Files
 from band_trio.tools.memories import Memories
 from band_trio.tools.people import People
+from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.tools.tasks import Tasks
 
 
@@ -18,3 +19,9 @@ class AgentTools(People, Contacts, Memories, Files, Tasks, Dispatch):
     `TurnClosedError` and requests nothing. What succeeds is recorded on `turn`, from which the
     runtime judges whether the message was dealt with.
     """
+
+
+# What a method does is said where it does it; `help` of the protocol says the same.
+for _name, _shown in vars(AgentToolsProtocol).items():
+    if not _name.startswith("_"):
+        _shown.__doc__ = getattr(AgentTools, _name, _shown).__doc__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -13,6 +14,7 @@ import trio
 from band_trio.errors import BandToolError, MentionError, TurnClosedError
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.agent_tools import AgentTools
+from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.tools.failures import AgentFailure
 from band_trio.tools.protocol import AgentToolsProtocol
 from tests.tools.kit import HELPER, MARIA, ME, ROOM, SAM_X, SAM_Y, SELF, Platform, open_tools
@@ -64,6 +66,18 @@ def test_both_implement_the_protocol() -> None:
     real: AgentToolsProtocol = AgentTools(ROOM, FakeAgentTools().room)
 
     assert fake.get_tool_schemas("openai") == real.get_tool_schemas("openai")
+
+
+def test_the_protocol_has_every_tool_as_it_is() -> None:
+    for row in TOOL_DEFINITIONS.values():
+        shown = getattr(AgentToolsProtocol, row.method_name, None)
+        assert shown is not None, f"{row.method_name} is missing in the protocol"
+        ours = inspect.signature(getattr(AgentTools, row.method_name)).parameters
+        theirs = inspect.signature(shown).parameters
+        assert [(p.name, p.default) for p in theirs.values()] == [
+            (p.name, p.default) for p in ours.values()
+        ], row.method_name
+        assert shown.__doc__ == getattr(AgentTools, row.method_name).__doc__
 
 
 CALLS: list[tuple[str, Any, bool, str]] = [

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import attrs
 import pydantic
-import pytest
 
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.docstrings import argument_descriptions, tool_description
+from tests.support.members import member
 
 
 def find(query: str, limit: int = 5, where: Annotated[str, "A place."] = "") -> str:
@@ -80,15 +80,14 @@ def test_arguments_are_described_each_at_its_place() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("cls", "limit"),
-    [(Find, "From the field."), (Order, "From the field.")],
-)
-def test_classes_are_read_like_functions(cls: type, limit: str) -> None:
-    description, arguments = offered((cls, lambda it: it))
+def test_classes_are_read_like_functions() -> None:
+    members: list[Any] = [(Find, "From the field."), (Order, "From the field.")]
+    for cls, limit in members:
+        with member(cls, limit):
+            description, arguments = offered((cls, lambda it: it))
 
-    assert description in ("Find something.", "Order something.")
-    assert arguments == {"query": "What to look for.", "limit": limit}
+            assert description in ("Find something.", "Order something.")
+            assert arguments == {"query": "What to look for.", "limit": limit}
 
 
 def test_a_dataclass_without_a_docstring_has_no_description() -> None:
@@ -102,14 +101,13 @@ def documented(text: str) -> Callable[[], None]:
     return tool
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_section_in_another_style_stays_in_the_description() -> None:
+    members: list[Any] = [
         "Do it.\n\nArgs:\n    free words without a colon",
         "Do it.\n\nArgs:\n\nThe end.",
         "Do it.\n\nArgs: none",
-    ],
-)
-def test_a_section_in_another_style_stays_in_the_description(text: str) -> None:
-    assert argument_descriptions(documented(text)) == {}
-    assert "Args:" in tool_description(documented(text))
+    ]
+    for text in members:
+        with member(text):
+            assert argument_descriptions(documented(text)) == {}
+            assert "Args:" in tool_description(documented(text))

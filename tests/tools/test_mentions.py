@@ -21,6 +21,7 @@ from band_trio.tools.mentions import (
     split_mentions,
     to_send,
 )
+from tests.support.members import member
 
 AL = {"id": "id-al", "name": "Al"}
 SAM_X = {"id": "id-x", "name": "Sam", "handle": "x/sam"}
@@ -28,26 +29,27 @@ SAM_Y = {"id": "id-y", "name": "Sam", "handle": "@y/sam"}
 ROSTER = [AL, SAM_X, SAM_Y]
 
 
-@pytest.mark.parametrize(
-    "empty", ["", "@", "  ", "@@ ", ",", "@[[ ]]", {}, {"handle": ""}, 7, None]
-)
-def test_c28_a_mention_of_nobody_is_an_error(empty: Any) -> None:
-    with pytest.raises(MentionError, match="names nobody"):
-        resolve_entry(empty, ROSTER)
+def test_c28_a_mention_of_nobody_is_an_error() -> None:
+    members: list[Any] = ["", "@", "  ", "@@ ", ",", "@[[ ]]", {}, {"handle": ""}, 7, None]
+    for empty in members:
+        with member(empty):
+            with pytest.raises(MentionError, match="names nobody"):
+                resolve_entry(empty, ROSTER)
 
 
-@pytest.mark.parametrize("name", ["Sam", "sam", "@SAM", " Sam, "])
-def test_c28_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
-    with pytest.raises(MentionError, match="ambiguous") as caught:
-        resolve_entry(name, ROSTER)
+def test_c28_an_ambiguous_name_lists_handles_and_ids() -> None:
+    members: list[Any] = ["Sam", "sam", "@SAM", " Sam, "]
+    for name in members:
+        with member(name):
+            with pytest.raises(MentionError, match="ambiguous") as caught:
+                resolve_entry(name, ROSTER)
 
-    for part in ("@x/sam", "id-x", "@y/sam", "id-y"):
-        assert part in str(caught.value)
+            for part in ("@x/sam", "id-x", "@y/sam", "id-y"):
+                assert part in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("entry", "wanted"),
-    [
+def test_c28_ids_handles_names_and_marks_are_understood() -> None:
+    members: list[Any] = [
         ("@X/SAM", Mention("id-x", "x/sam")),
         ("x/sam", Mention("id-x", "x/sam")),
         ("@x/sam,", Mention("id-x", "x/sam")),
@@ -60,10 +62,10 @@ def test_c28_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
         ({"id": "stranger", "handle": "@who"}, Mention("stranger", "who")),
         ({"handle": "y/sam", "name": "Al"}, Mention("id-y", "y/sam")),
         ({"name": "Al"}, Mention("id-al")),
-    ],
-)
-def test_c28_ids_handles_names_and_marks_are_understood(entry: Any, wanted: Mention) -> None:
-    assert resolve_entry(entry, ROSTER) == wanted
+    ]
+    for entry, wanted in members:
+        with member(entry, wanted):
+            assert resolve_entry(entry, ROSTER) == wanted
 
 
 def test_an_unknown_mention_is_left_to_a_second_look() -> None:
@@ -104,9 +106,8 @@ def test_one_person_listed_twice_is_not_ambiguous() -> None:
     assert resolve_entry("Sam", [SAM_X, dict(SAM_X)]) == Mention("id-x", "x/sam")
 
 
-@pytest.mark.parametrize(
-    ("text", "entries"),
-    [
+def test_several_mentions_in_one_text() -> None:
+    members: list[Any] = [
         ("@a", ["@a"]),
         ('["@a", "@b"]', ["@a", "@b"]),
         ("[@a]", ["@a"]),
@@ -114,11 +115,11 @@ def test_one_person_listed_twice_is_not_ambiguous() -> None:
         ("@a, @b", ["@a", "@b"]),
         ("@[[id]]", ["@[[id]]"]),
         ("[[id]]", ["[[id]]"]),
-    ],
-)
-def test_several_mentions_in_one_text(text: str, entries: list[str]) -> None:
-    assert split_mentions(text) == entries
-    assert mention_entries(text) == entries
+    ]
+    for text, entries in members:
+        with member(text, entries):
+            assert split_mentions(text) == entries
+            assert mention_entries(text) == entries
 
 
 def test_doubles_and_the_agent_itself_are_removed() -> None:
@@ -127,10 +128,12 @@ def test_doubles_and_the_agent_itself_are_removed() -> None:
     assert [each.id for each in to_send(people, "me")] == ["a", "b"]
 
 
-@pytest.mark.parametrize("people", [[], [Mention("me")]])
-def test_nobody_left_is_an_error(people: list[Mention]) -> None:
-    with pytest.raises(MentionError, match="At least one other participant"):
-        to_send(people, "me")
+def test_nobody_left_is_an_error() -> None:
+    members: list[Any] = [[], [Mention("me")]]
+    for people in members:
+        with member(people):
+            with pytest.raises(MentionError, match="At least one other participant"):
+                to_send(people, "me")
 
 
 def test_the_hint_lists_others_once_and_is_bounded() -> None:

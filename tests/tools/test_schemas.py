@@ -37,6 +37,7 @@ from band_trio.tools.schemas import (
 )
 from band_trio.tools.spellings import canonicalize_mcp_tool_name, mcp_tool_names
 from band_trio.types import Capability, ToolCategory, TurnEffect
+from tests.support.members import member
 
 ROWS = list(TOOL_DEFINITIONS.values())
 
@@ -66,33 +67,36 @@ def test_what_a_tool_means_and_whether_it_acts_in_a_room() -> None:
     assert not HUMAN_TOOL_NAMES & set(BandTool)
 
 
-@pytest.mark.parametrize("capability", Capability)
-def test_each_capability_opens_its_category(capability: Capability) -> None:
-    offered = {row.category for row in iter_tool_definitions(capabilities=[capability])}
+def test_each_capability_opens_its_category() -> None:
+    members: list[Any] = list(Capability)
+    for capability in members:
+        with member(capability):
+            offered = {row.category for row in iter_tool_definitions(capabilities=[capability])}
 
-    assert offered == {ToolCategory.CHAT, ToolCategory(capability.value)}
-    assert {get_band_tool_category(n) for n in withheld_tool_names([capability])} == set(
-        ToolCategory
-    ) - offered
+            assert offered == {ToolCategory.CHAT, ToolCategory(capability.value)}
+            assert {get_band_tool_category(n) for n in withheld_tool_names([capability])} == set(
+                ToolCategory
+            ) - offered
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_capabilities_are_members_or_texts_one_or_several() -> None:
+    members: list[Any] = [
         Capability.MEMORY,
         "memory",
         ["memory"],
         Capability.MEMORY | Capability.FILES,
         ("memory", Capability.FILES),
-    ],
-)
-def test_capabilities_are_members_or_texts_one_or_several(given: Any) -> None:
-    tools = FakeAgentTools()
-    names = {schema["name"] for schema in tools.get_tool_schemas("anthropic", capabilities=given)}
+    ]
+    for asked in members:
+        with member(asked):
+            tools = FakeAgentTools()
+            names = {
+                schema["name"] for schema in tools.get_tool_schemas("anthropic", capabilities=asked)
+            }
 
-    assert "band_get_memory" in names
-    assert ("band_read_room_file" in names) is (Capability.FILES in given)
-    assert not names & withheld_tool_names(given)
+            assert "band_get_memory" in names
+            assert ("band_read_room_file" in names) is (Capability.FILES in asked)
+            assert not names & withheld_tool_names(asked)
 
 
 def test_an_unknown_capability_is_refused() -> None:
