@@ -212,8 +212,7 @@ class Memories(ToolCore):
     @platform_tool(GetMemoryInput, _MEMORY, _OBSERVE)
     async def get_memory(self, memory_id: str) -> dict[str, Any]:
         """Return one memory."""
-        memory = await self._ask(GET_MEMORY, memory_id=memory_id)
-        return _shown(memory, {})
+        return _shown(await self._ask(GET_MEMORY, memory_id=memory_id), {})
 
     @platform_tool(SupersedeMemoryInput, _MEMORY, _ACT)
     async def supersede_memory(self, memory_id: str) -> dict[str, Any]:

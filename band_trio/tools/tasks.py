@@ -208,8 +208,7 @@ class Tasks(ToolCore):
     @platform_tool(GetBoardInput, _TASKS, _OBSERVE, room_bound=True)
     async def get_board(self, include: str | None = None) -> dict[str, Any]:
         """Return the room's goal; *include* may be `history`."""
-        board = await self._ask(GET_BOARD, room_id=self.room_id, include=include)
-        return _shown(board, {})
+        return _shown(await self._ask(GET_BOARD, room_id=self.room_id, include=include), {})
 
     @platform_tool(SetBoardInput, _TASKS, _ACT, room_bound=True)
     async def set_board(

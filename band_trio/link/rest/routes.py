@@ -31,11 +31,11 @@ _STOPPED: Final = re.compile(r"execution\b.*\bstopped", re.IGNORECASE | re.DOTAL
 _NAMES: Final = re.compile(r"{(\w+)}")
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 @attrs.frozen(eq=False)
-class Route(Generic[R]):
+class Route(Generic[R_co]):
     """One request of the platform, said once; `RestClient.request` makes it."""
 
     method: str
@@ -43,7 +43,7 @@ class Route(Generic[R]):
     path: str
     """Behind `API`; names of values stand in braces. What is not in it is the query of a GET and
     the body of all others."""
-    read: Callable[[Answer], R]
+    read: Callable[[Answer], R_co]
     """Its answer as an object: `page_of`, `one`, `written`."""
     under: str = ""
     """Key under which the body stands, if it does."""
