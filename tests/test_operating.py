@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import pytest
 
 from band_trio import AgentConfig, SessionConfig
 from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.runtime.run.health import Health
+from tests.support.for_each import for_each
 
 PAGE = Path(__file__).parents[1] / "docs" / "operating.md"
 CLASSES: tuple[type[Any], ...] = (SessionConfig, AgentConfig, Health, ShutdownReport)
@@ -77,7 +77,7 @@ def renewed(page: str) -> str:
     return "".join(sections).rstrip() + "\n"
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@for_each("cls", CLASSES)
 def test_every_field_is_explained(cls: type[Any]) -> None:
     missing = {field.name for field in attrs.fields(cls)} - texts(cls).keys()
     assert not missing

@@ -34,6 +34,7 @@ from band_trio.protocol.holdings import (
     TaskEvent,
 )
 from tests.link.test_rest import rest_over
+from tests.support.for_each import for_each
 
 A = "/api/v1/agent"
 C = f"{A}/chats/r1"
@@ -75,7 +76,7 @@ CALLS: list[tuple[Callable[[RestClient], Awaitable[Any]], str]] = [
 ANYTHING: dict[str, Any] = {"data": {"id": "x", "received": [], "sent": []}}
 
 
-@pytest.mark.parametrize(("call", "request_line"), CALLS, ids=[line for _, line in CALLS])
+@for_each(("call", "request_line"), CALLS, ids=[line for _, line in CALLS])
 async def test_what_goes_out(
     call: Callable[[RestClient], Awaitable[Any]], request_line: str
 ) -> None:
@@ -99,7 +100,7 @@ WRITES: list[Callable[[RestClient], Awaitable[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
+@for_each("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
 async def test_an_odd_success_of_a_write_is_a_success(content: bytes) -> None:
     async with rest_over(200, content=content) as (rest, seen):
         for write in WRITES:
@@ -107,7 +108,7 @@ async def test_an_odd_success_of_a_write_is_a_success(content: bytes) -> None:
         assert len(seen) == len(WRITES)
 
 
-@pytest.mark.parametrize("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
+@for_each("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
 async def test_a_read_without_its_data_is_an_error(content: bytes) -> None:
     reads: list[Callable[[RestClient], Awaitable[Any]]] = [
         lambda r: r.list_contacts(),
@@ -186,7 +187,7 @@ async def test_an_upload_names_its_content(autojump_clock: MockClock) -> None:
     assert seen[1].headers["x-api-key"] == "k"
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\xff", b'{"data": 1}'])
+@for_each("content", [b"", b"\x00\xff", b'{"data": 1}'])
 async def test_a_download_is_bytes_whatever_they_are(content: bytes) -> None:
     async with rest_over(200, content=content) as (rest, seen):
         assert await rest.get_file("r1", "f/1", len(content)) == content
@@ -297,7 +298,7 @@ MESSAGES: dict[str, Any] = {"data": []}
 ODD_IDS = ["", "\0", "a\nb", "\x1b[2J", "\ud800", "\ufffd", "x" * 257, "x" * 70_000, "\u2028"]
 
 
-@pytest.mark.parametrize("odd", ODD_IDS, ids=lambda odd: ascii(odd[:9]))
+@for_each("odd", ODD_IDS, ids=lambda odd: ascii(odd[:9]))
 async def test_g87_c69_an_id_that_cannot_be_one_is_refused_before_anything_is_sent(
     odd: str,
 ) -> None:

@@ -19,6 +19,7 @@ from band_trio.tools.catalogue import iter_tool_definitions
 from band_trio.tools.custom import CustomTools
 from band_trio.types import Capability, ToolCallOutcome
 from tests.mcp.kit import CHAT, open_turn, text_of
+from tests.support.for_each import for_each
 
 HELLO = {"chat_id": "r1", "content": "hello", "mentions": ["u1"]}
 
@@ -85,7 +86,7 @@ async def test_a_call_lands_on_the_turn_of_its_room() -> None:
     assert "no work under way" in str(late.error_message)
 
 
-@pytest.mark.parametrize("chat_id", [None, "", "a/b", "x" * 256, 5, "a\n"])
+@for_each("chat_id", [None, "", "a/b", "x" * 256, 5, "a\n"])
 async def test_a_chat_id_that_is_none_is_refused(chat_id: Any) -> None:
     send = by_name(build_mcp_registrations(OpenTurns().get, CHAT))["band_send_message"]
     outcome = await send.execute({**HELLO, "chat_id": chat_id}, None)
@@ -234,7 +235,7 @@ def test_a_long_result_is_shortened() -> None:
     assert len(text_of(long)) <= 50_000
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         "Mar\ud800ia",
@@ -245,7 +246,7 @@ def test_a_long_result_is_shortened() -> None:
         {"content": [{"type": "resource_link", "uri": "a:\ud800", "name": "x"}]},
     ],
 )
-@pytest.mark.parametrize("ok", [True, False])
+@for_each("ok", [True, False])
 def test_every_result_can_be_sent(value: Any, ok: bool) -> None:
     sent = as_mcp_result(ToolCallOutcome(value, ok=ok)).model_dump_json()
 

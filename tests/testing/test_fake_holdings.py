@@ -10,6 +10,7 @@ from band_trio.errors import BandApiError, BandConfigError, BandToolError
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.types import TurnEffect
+from tests.support.for_each import for_each
 
 MEMORY: dict[str, Any] = {
     "content": "Maria likes tea", "system": "long_term", "type": "semantic", "segment": "user",
@@ -188,7 +189,7 @@ async def test_the_board() -> None:
 # --------------------------------------------------------------------------- seeds and waiting
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seeds", "problem"),
     [
         ({"contacts": [{"name": "x"}]}, "handle is missing"),
@@ -225,7 +226,7 @@ async def test_waiting_sees_every_change() -> None:
         assert before.is_set()
 
 
-@pytest.mark.parametrize("name", TOOL_DEFINITIONS)
+@for_each("name", TOOL_DEFINITIONS)
 async def test_every_tool_can_be_made_to_fail(name: str) -> None:
     tools = FakeAgentTools()
     tools.tool_errors[name] = BandApiError(500, "internal", "oops")

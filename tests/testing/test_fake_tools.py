@@ -25,6 +25,7 @@ from band_trio.testing import (
     reported_failures,
 )
 from band_trio.tools.failures import AgentFailure
+from tests.support.for_each import for_each
 
 PEOPLE = [{"id": "me", "handle": "self"}, {"id": "u1", "handle": "maria", "name": "Maria"}]
 
@@ -83,7 +84,7 @@ async def test_people_and_context_are_recorded() -> None:
     assert (await tools.fetch_room_context())["data"] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seeds", "problem"),
     [
         ({"participants": [{"name": "x"}]}, "required field missing"),

@@ -24,6 +24,7 @@ from band_trio.testing import (
 )
 from band_trio.testing.model_rules import broken_anthropic_rule, broken_openai_rule
 from band_trio.testing.scripted_http import HttpAnswer, HttpRequest, open_http
+from tests.support.for_each import for_each
 
 OPENERS = pytest.mark.parametrize(
     ("opener", "path"),
@@ -150,7 +151,7 @@ def _tool(call_id: str, content: Any = "x") -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("messages", "rule"),
     [
         ([USER, _calls("1", "2"), _tool("2"), _tool("1"), USER], None),
@@ -188,7 +189,7 @@ def _result(*ids: str, after: bool = False) -> dict[str, Any]:
     return {"role": "user", "content": [text, *results] if after else [*results, text]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("messages", "rule"),
     [
         ([USER, _use("1", "2"), _result("2", "1")], None),

@@ -22,6 +22,7 @@ from band_trio.tools.chat_inputs import (
     SendMessageInput,
 )
 from band_trio.tools.definitions import argument
+from tests.support.for_each import for_each
 
 
 def _nested(levels: int) -> Any:
@@ -55,7 +56,7 @@ class OneOfTwo:
             raise ValueError("one of left and right is needed")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mentions", "wanted"),
     [
         ("@a", ["@a"]),
@@ -76,7 +77,7 @@ def test_c30_mentions_in_any_shape(mentions: Any, wanted: list[str]) -> None:
     assert validate_tool_arguments("t", SendMessageInput, args).mentions == wanted
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("args", "wanted"),
     [
         ('{"content": "hi", "mentions": ["@a"]}', SendMessageInput("hi", ["@a"])),
@@ -88,7 +89,7 @@ def test_c30_the_whole_object(args: Any, wanted: SendMessageInput) -> None:
     assert validate_tool_arguments("t", SendMessageInput, args) == wanted
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("args", "wanted"),
     [
         ({}, (1, 50)),
@@ -120,7 +121,7 @@ def test_c30_other_types_are_repaired_too() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("args", "problem"),
     [
         ({"flag": "yes"}, 'flag: must be true or false, not "yes"'),
@@ -154,9 +155,7 @@ def test_c30_what_has_no_one_reading_is_told(args: Any, problem: str) -> None:
     assert problem in text
 
 
-@pytest.mark.parametrize(
-    "mentions", ['{"id": "u1"}', ' {"handle": "x", "id": "u1"} ', {"id": "u1"}]
-)
+@for_each("mentions", ['{"id": "u1"}', ' {"handle": "x", "id": "u1"} ', {"id": "u1"}])
 def test_c30_one_mention_may_be_an_object(mentions: Any) -> None:
     args = {"content": "x", "mentions": mentions}
 
@@ -179,7 +178,7 @@ def test_c30_every_problem_is_listed() -> None:
     )
 
 
-@pytest.mark.parametrize("blank", ["", " \n", "\u200b\u200f", "\u2066"])
+@for_each("blank", ["", " \n", "\u200b\u200f", "\u2066"])
 def test_content_needs_a_visible_character(blank: str) -> None:
     with pytest.raises(InvalidToolArgumentsError, match="content: can't be blank"):
         validate_tool_arguments("t", SendMessageInput, {"content": blank, "mentions": ["a"]})

@@ -32,6 +32,7 @@ from band_trio.tools.ledger import Ledger
 from band_trio.tools.narration import tool_result_content
 from band_trio.tools.results import RESULT_CHARS, tool_result_text
 from band_trio.types import TurnEffect
+from tests.support.for_each import for_each
 
 
 class Colour(Enum):
@@ -177,7 +178,7 @@ CASES: list[tuple[Any, str, Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tool", "name", "args", "value"), CASES)
+@for_each(("tool", "name", "args", "value"), CASES)
 async def test_c32_every_kind_works(tool: Any, name: str, args: Any, value: Any) -> None:
     assert custom.get_custom_tool_name(tool) == name
     outcome = await call(tool, args)
@@ -343,7 +344,7 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "problem"), REFUSED)
+@for_each(("tool", "problem"), REFUSED)
 def test_c32_other_shapes_and_names_are_refused_at_construction(tool: Any, problem: str) -> None:
     with pytest.raises(BandConfigError) as caught:
         custom.reject_conflicting_tool_names([tool])
@@ -386,7 +387,7 @@ BAD_ARGUMENTS: list[tuple[Any, Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tool", "args", "text"), BAD_ARGUMENTS)
+@for_each(("tool", "args", "text"), BAD_ARGUMENTS)
 async def test_bad_arguments_are_an_answer_for_the_model(tool: Any, args: Any, text: str) -> None:
     outcome = await call(tool, args)
 
@@ -413,7 +414,7 @@ RESULTS: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("result", "value"), RESULTS)
+@for_each(("result", "value"), RESULTS)
 async def test_c32_results_are_plain_json(result: Any, value: Any) -> None:
     outcome = await call((EmptyInput, lambda: result), {})
 
@@ -433,7 +434,7 @@ for _ in range(100_000):
     deep = [deep]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("result", "why"),
     [
         (cyclic, "contains itself"),
@@ -477,7 +478,7 @@ def acting(result: Any = "done") -> Any:
 # --------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "text"),
     [
         (ValueError("boom"), "Error executing act: ValueError: boom"),
@@ -509,9 +510,7 @@ class Foreign(BaseException):
     """A framework's own way to unwind, which is for the turn to judge."""
 
 
-@pytest.mark.parametrize(
-    "error", [KeyboardInterrupt(), RoomExecutionStoppedError("r"), Foreign("away")]
-)
+@for_each("error", [KeyboardInterrupt(), RoomExecutionStoppedError("r"), Foreign("away")])
 async def test_c32_what_ends_a_turn_comes_out(error: BaseException) -> None:
     with pytest.raises(type(error)):
         await call(acting(error), {})
@@ -653,7 +652,7 @@ async def test_c21_a_sync_tool_is_abandoned_when_cancelled() -> None:
     assert not tools.turn.effects
 
 
-@pytest.mark.parametrize(
+@for_each(
     "result",
     [
         CallToolResult(content=[TextContent(text="boom")], is_error=True),

@@ -25,6 +25,7 @@ from band_trio.tools.catalogue import (
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.results import tool_result_text
 from band_trio.types import AdapterFeatures, Capability, ToolCallOutcome, ToolCategory
+from tests.support.for_each import for_each
 from tests.tools.kit import KEY, ROOM, Platform, open_tools, refusal
 
 SEND: dict[str, Any] = {"content": "hi", "mentions": ["maria"]}
@@ -44,9 +45,7 @@ async def test_a_call_returns_the_result_and_the_outcome_says_that_it_is_one() -
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["send_message", "band_nothing", "BAND_NO_REPLY", "", "list_my_chats"]
-)
+@for_each("name", ["send_message", "band_nothing", "BAND_NO_REPLY", "", "list_my_chats"])
 async def test_names_are_exact(name: str) -> None:
     async with open_tools(Platform()) as tools:
         outcome = await tools.execute_tool_call_structured(name, {})
@@ -185,7 +184,7 @@ async def test_a_call_that_was_cut_off_is_repeated_only_if_it_changes_nothing(
 # --------------------------------------------------------------------------- the fence
 
 
-@pytest.mark.parametrize("name", CHAT)
+@for_each("name", CHAT)
 async def test_a_closed_turn_refuses_every_tool_by_name(name: str) -> None:
     platform = Platform()
     arguments = {
@@ -311,9 +310,7 @@ BY_ID: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "odd", ["x" * 70_000, "a\0b", "\ud800", "\r\n"], ids=lambda o: ascii(o[:6])
-)
+@for_each("odd", ["x" * 70_000, "a\0b", "\ud800", "\r\n"], ids=lambda o: ascii(o[:6]))
 async def test_g87_c69_ids_and_cursors_of_a_model_fail_their_call_alone(odd: str) -> None:
     """Directly and by dispatch; with and without the check of the tool's own schema."""
     platform = Platform()

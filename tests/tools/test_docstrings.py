@@ -12,6 +12,7 @@ import pytest
 
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.docstrings import argument_descriptions, tool_description
+from tests.support.for_each import for_each
 
 
 def find(query: str, limit: int = 5, where: Annotated[str, "A place."] = "") -> str:
@@ -102,7 +103,7 @@ def documented(text: str) -> Callable[[], None]:
     return tool
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "Do it.\n\nArgs:\n    free words without a colon",

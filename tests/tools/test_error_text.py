@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.errors import BandApiError, BandToolError, OutcomeUnknownError
 from band_trio.kit.hygiene import error_text, redact_credentials_deep
 from band_trio.tools.results import explain
+from tests.support.for_each import for_each
 
 KEY = "sk/very+secret=key~1234"
 LIMIT = 1000
@@ -21,7 +21,7 @@ class Broken(Exception):
         raise RuntimeError("no text")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "leak",
     [
         KEY,
@@ -58,7 +58,7 @@ def test_g79_a_secret_at_the_cut_is_masked_before_cutting() -> None:
     assert len(text) <= LIMIT
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "text"),
     [
         (ValueError("a\x00b\x1bc\x85d\ud800e\tf\ng"), "ValueError: a�b�c�d�e\tf\ng"),

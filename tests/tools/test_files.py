@@ -24,6 +24,7 @@ from band_trio.errors import (
 from band_trio.tools import files as rules
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.types import TurnEffect
+from tests.support.for_each import for_each
 from tests.tools.kit import Platform, open_rest, open_tools, refusal
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
@@ -119,7 +120,7 @@ READ: list[tuple[dict[str, Any], bytes, dict[str, Any], bool]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("file", "content", "shown", "downloaded"), READ)
+@for_each(("file", "content", "shown", "downloaded"), READ)
 async def test_what_is_shown_is_decided_before_the_download(
     file: dict[str, Any], content: bytes, shown: dict[str, Any], downloaded: bool
 ) -> None:
@@ -133,7 +134,7 @@ async def test_what_is_shown_is_decided_before_the_download(
     assert ("/chats/room-1/files/f" in platform.paths("GET")) is downloaded
 
 
-@pytest.mark.parametrize("kind", ["image/png", "IMAGE/JPEG", "image/gif", "image/webp"])
+@for_each("kind", ["image/png", "IMAGE/JPEG", "image/gif", "image/webp"])
 async def test_a_picture_becomes_an_image_block(kind: str) -> None:
     content = bytes(range(256))
     file = attachment("f", kind, bytes=len(content))
@@ -242,7 +243,7 @@ async def test_a_visible_caption_is_kept() -> None:
     assert contents == ["look", "Shared a file: a.txt"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "error", "text"),
     [
         ({"filename": "nöte"}, BandToolError, "printable ASCII"),
@@ -277,7 +278,7 @@ UPLOADS: list[tuple[Any, int, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "times", "error", "text"), UPLOADS)
+@for_each(("answer", "times", "error", "text"), UPLOADS)
 async def test_without_an_upload_nothing_is_posted(
     autojump_clock: MockClock, answer: Any, times: int, error: type[Exception], text: str
 ) -> None:

@@ -13,6 +13,7 @@ from band_trio import texts
 from band_trio.errors import BandApiError, BandToolError, RoomExecutionStoppedError
 from band_trio.tools.contact_tools import ContactTools
 from band_trio.types import TurnEffect
+from tests.support.for_each import for_each
 from tests.tools.kit import Ear, Platform, open_rest, open_tools, refusal
 
 MEMORY = {
@@ -79,7 +80,7 @@ CALLS: list[tuple[str, Any, str, str, Any, Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "args", "method", "path", "body", "answer", "value"), CALLS, ids=lambda v: str(v)[:30]
 )
 async def test_calls_by_name(
@@ -122,7 +123,7 @@ BAD: list[tuple[str, Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tool", "args", "text"), BAD)
+@for_each(("tool", "args", "text"), BAD)
 async def test_bad_arguments_request_nothing(tool: str, args: Any, text: str) -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
@@ -197,7 +198,7 @@ WRITES: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "args", "path"), WRITES)
+@for_each(("method", "args", "path"), WRITES)
 async def test_an_unknown_outcome_counts_as_an_act_and_says_so(
     method: str, args: Any, path: str
 ) -> None:

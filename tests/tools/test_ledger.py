@@ -17,6 +17,7 @@ from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.failures import AgentFailure
 from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
+from tests.support.for_each import for_each
 from tests.tools.kit import HELPER, Ear, Platform, open_tools, refusal
 
 Act = Callable[[AgentTools, Platform], Awaitable[Any]]
@@ -120,9 +121,7 @@ TABLE: list[tuple[Act, bool, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("act", "replied", "complete"), TABLE, ids=[row[0].__name__.strip("_") for row in TABLE]
-)
+@for_each(("act", "replied", "complete"), TABLE, ids=[row[0].__name__.strip("_") for row in TABLE])
 async def test_g67_what_was_done_decides_whether_the_turn_is_complete(
     act: Act, replied: bool, complete: bool
 ) -> None:
@@ -233,7 +232,7 @@ CALLS: list[Callable[[AgentTools], Awaitable[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("call", CALLS)
+@for_each("call", CALLS)
 async def test_every_call_of_a_turn_that_is_over_is_refused_without_a_request(
     call: Callable[[AgentTools], Awaitable[Any]],
 ) -> None:

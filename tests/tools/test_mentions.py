@@ -21,6 +21,7 @@ from band_trio.tools.mentions import (
     split_mentions,
     to_send,
 )
+from tests.support.for_each import for_each
 
 AL = {"id": "id-al", "name": "Al"}
 SAM_X = {"id": "id-x", "name": "Sam", "handle": "x/sam"}
@@ -28,15 +29,13 @@ SAM_Y = {"id": "id-y", "name": "Sam", "handle": "@y/sam"}
 ROSTER = [AL, SAM_X, SAM_Y]
 
 
-@pytest.mark.parametrize(
-    "empty", ["", "@", "  ", "@@ ", ",", "@[[ ]]", {}, {"handle": ""}, 7, None]
-)
+@for_each("empty", ["", "@", "  ", "@@ ", ",", "@[[ ]]", {}, {"handle": ""}, 7, None])
 def test_c28_a_mention_of_nobody_is_an_error(empty: Any) -> None:
     with pytest.raises(MentionError, match="names nobody"):
         resolve_entry(empty, ROSTER)
 
 
-@pytest.mark.parametrize("name", ["Sam", "sam", "@SAM", " Sam, "])
+@for_each("name", ["Sam", "sam", "@SAM", " Sam, "])
 def test_c28_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
     with pytest.raises(MentionError, match="ambiguous") as caught:
         resolve_entry(name, ROSTER)
@@ -45,7 +44,7 @@ def test_c28_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("entry", "wanted"),
     [
         ("@X/SAM", Mention("id-x", "x/sam")),
@@ -104,7 +103,7 @@ def test_one_person_listed_twice_is_not_ambiguous() -> None:
     assert resolve_entry("Sam", [SAM_X, dict(SAM_X)]) == Mention("id-x", "x/sam")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "entries"),
     [
         ("@a", ["@a"]),

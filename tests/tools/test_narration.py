@@ -22,6 +22,7 @@ from band_trio.tools.narration import (
     tool_call_content,
     tool_result_content,
 )
+from tests.support.for_each import for_each
 
 
 async def test_the_wire_form_of_both_events() -> None:
@@ -39,7 +40,7 @@ async def test_the_wire_form_of_both_events() -> None:
     assert tools.turn.effects <= {"observe"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("args", "shown"),
     [
         ('{"a": 1}', {"a": 1}),

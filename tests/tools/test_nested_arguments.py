@@ -13,6 +13,7 @@ import pytest
 
 from band_trio.errors import BandConfigError
 from band_trio.testing import FakeAgentTools
+from tests.support.for_each import for_each
 
 
 @dataclasses.dataclass
@@ -71,8 +72,8 @@ async def call(tool: Any, args: Any) -> Any:
     return await tools.execute_tool_call(schema["name"], args)
 
 
-@pytest.mark.parametrize("name", ["line", "mark", "note"])
-@pytest.mark.parametrize(
+@for_each("name", ["line", "mark", "note"])
+@for_each(
     ("given", "fields"),
     [
         ({"text": "x"}, "size=3, tags=[]"),
@@ -87,8 +88,8 @@ async def test_c30_what_is_nested_is_repaired(name: str, given: Any, fields: str
     assert all(field in shown for field in fields.split(", ", 1)), shown
 
 
-@pytest.mark.parametrize("name", ["line", "mark"])
-@pytest.mark.parametrize(
+@for_each("name", ["line", "mark"])
+@for_each(
     ("given", "problem"),
     [
         (
@@ -128,7 +129,7 @@ async def test_c30_problems_of_a_pydantic_class_have_a_path_and_no_address() -> 
 KEEP: Any = (Keep, lambda keep: f"{keep.pet} {keep.note} {keep.words}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("args", "shown"),
     [
         ('{"pet": {"kind": "cat", "names": ["a"]}}', "kind='cat' names=['a'] None "),
@@ -176,7 +177,7 @@ def limited(
     return f"{count} {even} {code} {several} {ratio}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("args", "shown"),
     [
         ({}, "1 2 AB None None"),
@@ -203,7 +204,7 @@ def stepped(
     return f"{price} {count}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("args", "ok"),
     [
         *(({"price": price}, True) for price in (0.3, 0.7, -1.1, 1, 123_456_789.1, 1e10 + 0.1)),
@@ -246,7 +247,7 @@ def _with(note: Any) -> Any:
     return tool
 
 
-@pytest.mark.parametrize(
+@for_each(
     "note",
     [
         pydantic.AfterValidator(str.upper),
@@ -334,7 +335,7 @@ def either(
     return f"{who!r} {ref!r} {level!s} {rank!r} {size!r} {deep!r}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("args", "shown"),
     [
         ({"who": "all"}, "'all' 0 Level.LOW '' 0 None"),

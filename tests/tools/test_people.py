@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from band_trio.errors import BandApiError, BandToolError, RoomExecutionStoppedError
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.people import PEER_PAGES
+from tests.support.for_each import for_each
 from tests.tools.kit import HELPER, MARIA, ME, SAM_X, SAM_Y, Ear, Platform, open_tools, refusal
 
 
@@ -35,7 +36,7 @@ async def test_participants_are_read_shown_and_told() -> None:
     assert tools.available_mention_handles() == ["@maria", "@x/helper"]
 
 
-@pytest.mark.parametrize("glitch", [{"data": None}, {"data": []}, {}])
+@for_each("glitch", [{"data": None}, {"data": []}, {}])
 async def test_an_empty_list_is_a_glitch_and_the_roster_stays(glitch: Any) -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
@@ -64,7 +65,7 @@ async def test_the_roster_is_a_copy() -> None:
 # --------------------------------------------------------------------------- adding
 
 
-@pytest.mark.parametrize("who", ["agent-helper", "@x/helper", "X/Helper", "helper", "Helper"])
+@for_each("who", ["agent-helper", "@x/helper", "X/Helper", "helper", "Helper"])
 async def test_a_peer_is_added_and_can_be_mentioned_at_once(who: str) -> None:
     platform, ear = Platform(), Ear()
     async with open_tools(platform, ear=ear) as tools:
@@ -244,8 +245,8 @@ async def test_somebody_absent_is_told_with_who_is_there() -> None:
             await tools.remove_participant("helper")
 
 
-@pytest.mark.parametrize("answer", [httpx.Response(503), httpx.ReadError("cut")])
-@pytest.mark.parametrize("worked", [True, False])
+@for_each("answer", [httpx.Response(503), httpx.ReadError("cut")])
+@for_each("worked", [True, False])
 async def test_a_removal_without_an_answer_is_checked(
     worked: bool, answer: Any, autojump_clock: MockClock
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from band_trio.adapters import prompts
 from band_trio.tools.definitions import BandTool
 from band_trio.types import AdapterFeatures, Capability
+from tests.support.for_each import for_each
 
 POINTS = {
     "where": ["several people and agents", "[Name]: text"],
@@ -26,7 +27,7 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
+@for_each("point", POINTS)
 def test_the_base_instructions_make_each_point(point: str) -> None:
     text = prompts.render_system_prompt("Scribe", "a note taker.")
 
@@ -84,7 +85,7 @@ def _without(*names: str) -> str:
     )
 
 
-@pytest.mark.parametrize("name", BandTool)
+@for_each("name", BandTool)
 def test_a_tool_that_is_filtered_out_is_not_named(name: str) -> None:
     text = _without(name)
 
@@ -120,7 +121,7 @@ SECTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("capability", SECTIONS)
+@for_each("capability", SECTIONS)
 def test_each_section_makes_its_points(capability: Capability) -> None:
     features = AdapterFeatures(capabilities=frozenset([capability]))
     text = prompts.render_system_prompt(features=features, include_base_instructions=False)

@@ -9,7 +9,6 @@ from enum import Enum
 from typing import Any
 
 import attrs
-import pytest
 
 from band_trio.tools.narration import output_text
 from band_trio.tools.results import (
@@ -22,6 +21,7 @@ from band_trio.tools.results import (
 )
 from band_trio.tools.usage import is_usage_event, usage_event
 from band_trio.types import TurnUsage
+from tests.support.for_each import for_each
 
 
 class Colour(Enum):
@@ -44,7 +44,7 @@ class Model:
         return {"mode": mode}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "plain"),
     [
         (None, None),
@@ -82,7 +82,7 @@ def test_text_is_json_and_capped() -> None:
     assert long.endswith('"end"}')
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "failed"),
     [
         ({"ok": False}, True),
@@ -122,7 +122,7 @@ TEXT = {"type": "text", "text": "x"}
 PICTURE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "is_content"),
     [
         ({"content": [TEXT, PICTURE]}, True),

@@ -37,6 +37,7 @@ from band_trio.tools.schemas import (
 )
 from band_trio.tools.spellings import canonicalize_mcp_tool_name, mcp_tool_names
 from band_trio.types import Capability, ToolCategory, TurnEffect
+from tests.support.for_each import for_each
 
 ROWS = list(TOOL_DEFINITIONS.values())
 
@@ -69,7 +70,7 @@ def test_the_catalogue_is_complete() -> None:
     assert not HUMAN_TOOL_NAMES & set(BandTool)
 
 
-@pytest.mark.parametrize("capability", Capability)
+@for_each("capability", Capability)
 def test_each_capability_opens_its_category(capability: Capability) -> None:
     offered = {row.category for row in iter_tool_definitions(capabilities=[capability])}
 
@@ -79,7 +80,7 @@ def test_each_capability_opens_its_category(capability: Capability) -> None:
     ) - offered
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given",
     [
         Capability.MEMORY,
@@ -118,7 +119,7 @@ def test_member_names_follow_from_the_tool_names() -> None:
         assert tool.name == tool.value.removeprefix("band_").upper()
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@for_each("row", ROWS, ids=lambda row: row.name)
 def test_every_tool_and_argument_is_described(row: Any) -> None:
     assert len(get_tool_description(row.name)) > 30
     for field in attrs.fields(row.input_model):

@@ -21,6 +21,7 @@ from band_trio.errors import (
 from band_trio.protocol.rest import MESSAGE_BYTES
 from band_trio.tools.failures import AgentFailure, generic_provider_failure
 from band_trio.tools.relay import relay_reply, reraise_delivery_cause, send_event_safe
+from tests.support.for_each import for_each
 from tests.tools.kit import HELPER, KEY, MARIA, ME, SAM_X, SAM_Y, Ear, Platform, open_tools, refusal
 
 TO_MARIA = {"id": MARIA["id"], "handle": "maria"}
@@ -134,7 +135,7 @@ async def test_c28_an_ambiguous_name_needs_no_request() -> None:
     assert platform.requests == []
 
 
-@pytest.mark.parametrize("mentions", [None, [], [ME], ["@maria/scribe"], ["Scribe"]])
+@for_each("mentions", [None, [], [ME], ["@maria/scribe"], ["Scribe"]])
 async def test_c29_only_oneself_or_nobody_is_an_error_with_real_handles(mentions: Any) -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
@@ -147,7 +148,7 @@ async def test_c29_only_oneself_or_nobody_is_an_error_with_real_handles(mentions
     assert platform.paths("POST") == []
 
 
-@pytest.mark.parametrize("mentions", [[], [ME], ["@maria/scribe", "Scribe"]])
+@for_each("mentions", [[], [ME], ["@maria/scribe", "Scribe"]])
 async def test_c29_in_a_room_of_many_the_error_lists_everybody_else(mentions: list[str]) -> None:
     platform = Platform()
     platform.participants += [SAM_X, SAM_Y, HELPER]
@@ -220,7 +221,7 @@ async def test_g76_c26_an_odd_success_is_one_send_and_a_success(
     assert "odd" in caplog.text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "lost",
     [
         httpx.Response(504),

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from band_trio.localband.mentions import Mentioned, rewrite
 from band_trio.localband.party import User
 from band_trio.protocol.rest import ChatMessage
 from band_trio.tools.sent import SentPost
+from tests.support.for_each import for_each
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PEOPLE = [
@@ -64,7 +64,7 @@ def test_g83_a_post_is_known_again_however_its_mentions_were_rewritten(
     assert not post.is_row(attrs.evolve(stored(content, ids), sender_id="somebody"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "same"),
     [
         ({}, True),

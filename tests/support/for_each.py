@@ -1,12 +1,13 @@
 """A test over a family: one test, a loop over the members, and the failing ones named.
 
-`@each("name, value", rows)` reads as `pytest.mark.parametrize` does. Use it where the members are
+`@for_each("name, value", rows)` reads as `pytest.mark.parametrize` does. Use it where the members are
 one fact (options, fields, files, answers); what has a story of its own is a test of its own.
 """
 
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
@@ -14,7 +15,9 @@ from typing import Any, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def each(names: str | Sequence[str], rows: Iterable[Any], *, ids: Any = None) -> Callable[[F], F]:
+def for_each(
+    names: str | Sequence[str], rows: Iterable[Any], *, ids: Any = None
+) -> Callable[[F], F]:
     """Run the test once for every row, which stands for *names*, and tell all that fail.
 
     *ids* names the rows: texts, or a function of a value; else their `repr` does.
@@ -42,7 +45,7 @@ def each(names: str | Sequence[str], rows: Iterable[Any], *, ids: Any = None) ->
         else:
 
             @wraps(test)
-            def run(**fixtures: Any) -> None:  # type: ignore[misc]
+            def run(**fixtures: Any) -> None:
                 failed = list[Exception]()
                 for label, values in members:
                     try:
@@ -58,6 +61,9 @@ def each(names: str | Sequence[str], rows: Iterable[Any], *, ids: Any = None) ->
 
 
 def _member(fields: list[str], row: Any, number: int, ids: Any) -> tuple[str, dict[str, Any]]:
+    named = getattr(row, "id", None) if hasattr(row, "marks") else None  # pytest.param
+    if hasattr(row, "marks"):
+        row = row.values if len(fields) > 1 else row.values[0]
     values = (row,) if len(fields) == 1 else tuple(row)
     assert len(values) == len(fields), f"{row!r} does not stand for {fields}"
     if callable(ids):
@@ -65,7 +71,7 @@ def _member(fields: list[str], row: Any, number: int, ids: Any) -> tuple[str, di
     elif ids is not None:
         label = str(list(ids)[number])
     else:
-        label = ", ".join(repr(value)[:60] for value in values)
+        label = named or ", ".join(reprlib.repr(value) for value in values)
     return label, dict(zip(fields, values, strict=True))
 
 
