@@ -14,16 +14,11 @@ from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
 from resource import getpagesize
-from typing import Final
 
 import attrs
 import trio
 
 from benchmarks.harness import Sample, Server, Settle, measure, open_server, running, table
-
-SETTLING: Final = 70.0
-"""Seconds between the last first read and the rest that is measured: in the first minute each room
-takes its place among the polls."""
 
 
 @attrs.define
@@ -53,7 +48,9 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
 
 
-async def start(server: Server, rooms: int, rest: float, *, trace: bool = False) -> Start:
+async def start(
+    server: Server, rooms: int, rest: float, settling: float = 0, *, trace: bool = False
+) -> Start:
     """Start an agent in so many rooms, wait until it has read them, let it rest, stop it."""
     found = Start()
     identity = await server.register(rooms)
@@ -72,7 +69,7 @@ async def start(server: Server, rooms: int, rest: float, *, trace: bool = False)
         if trace:
             found.traced = tracemalloc.get_traced_memory()[0]
             tracemalloc.stop()
-        await trio.sleep(SETTLING if rest else 0)
+        await trio.sleep(settling)
         await server.requested(identity)
         with measure(collect=False) as found.rest:
             await trio.sleep(rest)
@@ -84,7 +81,7 @@ async def compare(size: argparse.Namespace) -> tuple[Start, Start]:
     """Measure a start, and count the objects of another."""
     async with open_server() as server:
         await start(server, 1, 0)  # what is loaded on first use
-        plain = await start(server, size.rooms, size.rest)
+        plain = await start(server, size.rooms, size.rest, size.settling)
         return plain, await start(server, size.traced_rooms, 0, trace=True)
 
 
@@ -132,6 +129,10 @@ def main() -> None:
     parser.add_argument("--rooms", type=int, default=10_000)
     parser.add_argument("--traced-rooms", type=int, default=1000)
     parser.add_argument("--rest", type=float, default=60.0, help="seconds")
+    parser.add_argument(
+        "--settling", type=float, default=70.0,
+        help="seconds before that: in the first minute each room takes its place among the polls",
+    )  # fmt: skip
     size = parser.parse_args()
     began = time.perf_counter()
     show(size, *trio.run(compare, size))

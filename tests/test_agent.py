@@ -9,6 +9,7 @@ import pytest
 
 from band_trio import Agent, BandConfigError, SimpleAdapter
 from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
+from tests.support.for_each import for_each
 
 
 class Bare:
@@ -32,8 +33,8 @@ def make(adapter: Any, **options: Any) -> Agent:
     return Agent.create(adapter=adapter, agent_id="a", api_key="thnv_a_key", **options)
 
 
-@pytest.mark.parametrize("base", [Bare, Simple])
-@pytest.mark.parametrize("name", ["on_event", "on_started", "serve", "try_handle_control"])
+@for_each("base", [Bare, Simple])
+@for_each("name", ["on_event", "on_started", "serve", "try_handle_control"])
 def test_c21_a_method_that_is_awaited_must_be_async(name: str, base: type) -> None:
     bad = type("Bad", (base,), {name: sync})
     with pytest.raises(BandConfigError, match=rf"Bad\.{name} must be `async def`"):
@@ -68,12 +69,12 @@ def test_c21_a_preprocessor_must_have_an_async_process(bad: Any) -> None:
     make(Bare(), preprocessor=DefaultPreprocessor())
 
 
-@pytest.mark.parametrize("grace", ["5", None, True, -1, float("nan")])
+@for_each("grace", ["5", None, True, -1, float("nan")])
 def test_a_grace_that_is_no_number_of_seconds_is_refused(grace: Any) -> None:
     with pytest.raises(BandConfigError, match="grace must be zero or more seconds"):
         make(Bare()).stop(grace=grace)
 
 
-@pytest.mark.parametrize("grace", [0, 2.5, float("inf")])
+@for_each("grace", [0, 2.5, float("inf")])
 def test_a_stop_before_the_run_has_no_effect(grace: float) -> None:
     make(Bare()).stop(grace=grace)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
-import pytest
 
 import band_trio
+from tests.support.for_each import for_each
 
 ROOT: Final = Path(band_trio.__file__).parent
 
@@ -161,7 +161,7 @@ def reach(name: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-EVERY_FILE: Final = pytest.mark.parametrize("name", names())
+EVERY_FILE: Final = for_each("name", names())
 
 
 # --------------------------------------------------------------------------- imports
@@ -197,7 +197,7 @@ def pure_files() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", pure_files())
+@for_each("name", pure_files())
 def test_the_pure_parts_reach_no_io(name: str) -> None:
     """Not even through another module of ours: they run without a loop and without a clock."""
     for module, way in reach(name).items():
@@ -257,7 +257,7 @@ def test_the_public_names_are_there_once() -> None:
         assert hasattr(band_trio, name), name
 
 
-@pytest.mark.parametrize("name", public())
+@for_each("name", public())
 def test_every_public_name_is_documented_and_typed(name: str) -> None:
     value = getattr(band_trio, name)
     if isinstance(value, types.UnionType):
@@ -317,7 +317,7 @@ def _check_typed(name: str, value: Any) -> None:
 # --------------------------------------------------------------------------- what an import costs
 
 
-@pytest.mark.parametrize("module", ["band_trio", "band_trio.testing", "band_trio.cli"])
+@for_each("module", ["band_trio", "band_trio.testing", "band_trio.cli"])
 def test_importing_brings_in_no_extra(module: str) -> None:
     extras = ["starlette", "hypercorn", "rich", "openai", "anthropic", "pydantic", "pytest", "mcp"]
     code = (

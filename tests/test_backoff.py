@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from band_trio.kit.backoff import full_jitter, half_jitter
+from tests.support.for_each import for_each
 
 positive = st.floats(1e-3, 1e6)
 
@@ -25,7 +26,7 @@ def test_waits_stay_inside_their_bounds(attempt: int, base: float, cap: float, s
     assert ceiling / 2 <= half_jitter(attempt, base, cap) <= ceiling
 
 
-@pytest.mark.parametrize("attempt", [0, 1, 2, 3, 5, 6, 7, 50])
+@for_each("attempt", [0, 1, 2, 3, 5, 6, 7, 50])
 def test_waits_use_all_of_their_range(attempt: int) -> None:
     random.seed(attempt)
     ceiling = min(30, 0.5 * 2**attempt)

@@ -79,7 +79,7 @@ def test_first_burst() -> None:
 
 
 def test_idle() -> None:
-    rows = run("idle", "--rooms=30", "--traced-rooms=10", "--rest=0.5")
+    rows = run("idle", "--rooms=30", "--traced-rooms=10", "--rest=0.5", "--settling=0")
 
     assert are_positive(rows["ready"])
     assert are_positive(rows["all rooms read"])

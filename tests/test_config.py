@@ -34,6 +34,7 @@ from band_trio.config.endpoints import (
 )
 from band_trio.config.proxies import is_loopback
 from band_trio.errors import BandConfigError
+from tests.support.for_each import for_each
 
 CONFIGS: list[type[Any]] = [SessionConfig, AgentConfig, ContactEventConfig]
 OPTIONS = [
@@ -119,7 +120,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
     }
 
 
-@pytest.mark.parametrize("cls", CONFIGS)
+@for_each("cls", CONFIGS)
 def test_options_are_keywords_and_frozen(cls: type[Any]) -> None:
     with pytest.raises(TypeError):
         cls(1)
@@ -141,8 +142,8 @@ def problems(cls: type[Any], **options: Any) -> str:
     return text
 
 
-@pytest.mark.parametrize(("cls", "field"), DURATIONS)
-@pytest.mark.parametrize(
+@for_each(("cls", "field"), DURATIONS)
+@for_each(
     "value",
     [0, 0.0, -1, math.nan, math.inf, -math.inf, True, "5", [1], 10**400, 1j],
     ids=lambda v: repr(v)[:5],
@@ -151,22 +152,22 @@ def test_durations_are_positive_and_finite(cls: type[Any], field: Any, value: ob
     assert f"{field.name} must be " in problems(cls, **{field.name: value})
 
 
-@pytest.mark.parametrize(("cls", "field"), COUNTS)
-@pytest.mark.parametrize("value", [0, -1, 1.0, True, math.nan, math.inf, "5", None], ids=repr)
+@for_each(("cls", "field"), COUNTS)
+@for_each("value", [0, -1, 1.0, True, math.nan, math.inf, "5", None], ids=repr)
 def test_counts_are_whole_and_positive(cls: type[Any], field: Any, value: object) -> None:
     assert f"{field.name} must be a whole number ≥ 1, not {value!r}" in problems(
         cls, **{field.name: value}
     )
 
 
-@pytest.mark.parametrize(("cls", "field"), SWITCHES)
-@pytest.mark.parametrize("value", [0, 1, "true", None], ids=repr)
+@for_each(("cls", "field"), SWITCHES)
+@for_each("value", [0, 1, "true", None], ids=repr)
 def test_switches_are_bool(cls: type[Any], field: Any, value: object) -> None:
     assert f"{field.name} must be True or False" in problems(cls, **{field.name: value})
     assert getattr(cls(**{field.name: True}), field.name) is True
 
 
-@pytest.mark.parametrize(("cls", "field"), DURATIONS)
+@for_each(("cls", "field"), DURATIONS)
 def test_only_unbounded_options_may_be_none(cls: type[Any], field: Any) -> None:
     unbounded = {"max_cycle_seconds", "max_working_state_seconds", "stopped_resync_seconds"}
     if field.name in unbounded:
@@ -181,7 +182,7 @@ def test_the_indicator_has_the_bounds_of_the_platform() -> None:
     assert SessionConfig(working_keep_alive_seconds=4.99).working_keep_alive_seconds == 4.99
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cls", "lower", "upper", "equal_is_fine"),
     [
         (SessionConfig, "working_request_timeout_seconds", "working_keep_alive_seconds", False),
@@ -207,7 +208,7 @@ class Transport(httpx.AsyncBaseTransport):
     """A transport by type."""
 
 
-@pytest.mark.parametrize("name", ["rest_transport", "open_stream", "room_filter", "observer"])
+@for_each("name", ["rest_transport", "open_stream", "room_filter", "observer"])
 def test_what_is_injected_has_the_right_kind(name: str) -> None:
     kind = "an httpx.AsyncBaseTransport" if name == "rest_transport" else "callable"
     assert f"{name} must be {kind}, not int" in problems(AgentConfig, **{name: 5})
@@ -225,7 +226,7 @@ def test_what_nobody_awaits_must_not_be_async(name: str) -> None:
     assert f"{name} must be a plain function" in problems(AgentConfig, **{name: choose})
 
 
-@pytest.mark.parametrize("value", ["supersede", None, 1])
+@for_each("value", ["supersede", None, 1])
 def test_the_conflict_policy_is_an_enum(value: Any) -> None:
     assert "conflict_policy must be a ConflictPolicy" in problems(
         AgentConfig, conflict_policy=value
@@ -251,7 +252,7 @@ def test_contact_options_are_checked() -> None:
 BAD: dict[str, Any] = {"number": -1.0, "count": 0, "switch": "maybe"}
 
 
-@pytest.mark.parametrize("cls", CONFIGS)
+@for_each("cls", CONFIGS)
 @given(data=st.data())
 def test_every_problem_is_named_at_once(cls: type[Any], data: st.DataObject) -> None:
     checked = {f.name: f.metadata["kind"] for f in attrs.fields(cls) if "kind" in f.metadata}
@@ -384,7 +385,7 @@ SOCKET = "/api/v1/socket/websocket"
 ENV = {"BAND_REST_URL": "https://env.test:8443", "BAND_WS_URL": "wss://envws.test/sock"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rest", "ws", "environ", "expected"),
     [
         (None, None, {}, (DEFAULT_REST_URL, DEFAULT_WS_URL)),
@@ -435,7 +436,7 @@ def test_the_real_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) ->
     assert resolve_endpoints() == Endpoints("https://env.test", f"wss://env.test{SOCKET}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rest", "ws"),
     [
         ("http://band.test", None),
@@ -459,21 +460,19 @@ def test_a_plain_url_of_the_environment_needs_permission_too() -> None:
             resolve_endpoints(environ={name: f"{scheme}://band.test"})
 
 
-@pytest.mark.parametrize("host", ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "::1"])
+@for_each("host", ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "::1"])
 def test_loopback_needs_no_permission(host: str) -> None:
     assert is_loopback(host)
     netloc = f"[{host}]" if ":" in host else host
     resolve_endpoints(f"http://{netloc}:80", environ={})
 
 
-@pytest.mark.parametrize(
-    "host", ["", "0.0.0.0", "10.1.1.1", "notlocalhost", "localhost.com", "127"]
-)
+@for_each("host", ["", "0.0.0.0", "10.1.1.1", "notlocalhost", "localhost.com", "127"])
 def test_other_hosts_are_not_loopback(host: str) -> None:
     assert not is_loopback(host)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "ftp://h.test/SECRET",
@@ -506,7 +505,7 @@ def test_a_bad_rest_url_is_named_in_one_line_without_its_secrets(url: str) -> No
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "https://h.test/SECRET",
@@ -547,7 +546,7 @@ def test_c60_the_key_is_in_no_repr() -> None:
     assert Credentials("a1", PROXY_MANAGED_API_KEY).api_key == "proxy-managed"
 
 
-@pytest.mark.parametrize("bad", ["", "  ", None, 5])
+@for_each("bad", ["", "  ", None, 5])
 def test_blank_credentials_are_named(bad: Any) -> None:
     with pytest.raises(BandConfigError) as caught:
         Credentials(bad, bad)
@@ -558,9 +557,7 @@ def test_blank_credentials_are_named(bad: Any) -> None:
         Credentials(bad, "key")
 
 
-@pytest.mark.parametrize(
-    "key", ["SECRET key", "SECRET\n", "SECRET\r\nX: y", "SECRETé", "SECRET\x7f"]
-)
+@for_each("key", ["SECRET key", "SECRET\n", "SECRET\r\nX: y", "SECRETé", "SECRET\x7f"])
 def test_a_key_fits_into_a_header(key: str) -> None:
     with pytest.raises(BandConfigError, match="printable ASCII") as caught:
         Credentials("a1", key)

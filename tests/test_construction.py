@@ -37,6 +37,7 @@ from band_trio.config.keywords import answer_keyword
 from band_trio.localband import open_local_band
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.failures import AgentFailure
+from tests.support.for_each import for_each
 
 # As an application without a type checker sees them.
 Loose: Any = Agent
@@ -94,7 +95,7 @@ def test_the_table_of_calls_is_what_the_base_class_declares() -> None:
         assert ", ".join([*positional, *(["*", *named] if named else [])]) == shape
 
 
-@pytest.mark.parametrize("name", [name for name in HOOKS if name != "on_message"])
+@for_each("name", [name for name in HOOKS if name != "on_message"])
 def test_c92_every_hook_takes_what_it_is_called_with(name: str) -> None:
     async def too_many(self: object, a: int, b: int, c: int, *, d: int) -> None: ...
     async def everything(self: object, *args: object, **kwargs: object) -> None: ...
@@ -155,7 +156,7 @@ class Wrong:
 async def no_arguments() -> None: ...
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("call", "told"),
     [
         (lambda: make(preprocessor=Wrong()), "Wrong.process is called with (ctx, event, agent_id)"),
@@ -282,7 +283,7 @@ async def test_c92_a_keyword_of_the_run_is_answered() -> None:
 # --------------------------------------------------------------------------- tools
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tools", "name", "meant"),
     [
         (FakeAgentTools(), "send_mesage", "send_message"),
@@ -312,7 +313,7 @@ def test_a_property_that_fails_keeps_its_error() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("call", "told"),
     [
         (lambda tools: tools.send_message(42), "Invalid arguments for send_message: content: must be text, not int"),
@@ -346,7 +347,7 @@ async def test_what_fits_is_called() -> None:
     assert len(tools.posts) == 3
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("call", "told"),
     [
         (lambda tools: tools.send_message(contents="x"), "send_message() got an unexpected keyword argument 'contents'. Did you mean 'content'?"),

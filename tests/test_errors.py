@@ -25,6 +25,7 @@ from band_trio.errors import (
     RoomExecutionStoppedError,
 )
 from band_trio.kit.hygiene import LINE_CHARS
+from tests.support.for_each import for_each
 
 TREE = {
     "BandError": ("Exception",),
@@ -151,7 +152,7 @@ def test_errors_with_parts_keep_them() -> None:
     assert str(DeliveryFailedError(KeyError())) == "KeyError"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "detail", "text"),
     [
         ("429", "slow down", "429: slow down"),
@@ -198,7 +199,7 @@ def test_c72_g79_every_error_is_one_line_without_credentials_whatever_it_quotes(
 # --------------------------------------------------------------------------- suggestions
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bad", "suggestion"),
     [
         ("resercher", "researcher"),
@@ -223,7 +224,7 @@ def test_a_suggestion_keeps_the_class() -> None:
     assert str(error) == "m"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "error",
     [
         BandSupersededError("session.already_connected", "A newer connection took over."),

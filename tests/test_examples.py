@@ -15,6 +15,7 @@ import trio
 
 from band_trio.localband import LocalAgent, LocalBand, open_local_band
 from band_trio.tools.conversation import replace_uuid_mentions, strip_leading_mentions
+from tests.support.for_each import for_each
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -32,7 +33,7 @@ def in_the_room(path: Path) -> list[tuple[str, str]]:
     return [(match[1], match[2]) for match in found if match]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@for_each("path", EXAMPLES, ids=lambda path: path.stem)
 def test_each_example_is_a_short_script_that_says_what_to_expect(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 

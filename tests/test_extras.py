@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from band_trio.kit.extras import load_extra
+from tests.support.for_each import for_each
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,7 +39,7 @@ def run_without(missing: list[str], code: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@for_each(
     ("missing", "code", "said"),
     [
         ("pydantic_ai", "from band_trio.converters import *; PydanticAIHistoryConverter()",

@@ -28,6 +28,7 @@ from band_trio.kit.hygiene import (
     without_surrogates,
     without_surrogates_deep,
 )
+from tests.support.for_each import for_each
 
 KEY = "thnv_a_Zq8/x+9=\"7'%&\\w"
 wild = st.text(st.characters(codec=None))
@@ -83,7 +84,7 @@ def test_one_secret_may_be_given_as_text() -> None:
 # --------------------------------------------------------------------------- by shape
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "masked"),
     [
         ("Bearer abc.DEF-123 tail", "Bearer # tail"),
@@ -110,7 +111,7 @@ def test_g79_credentials_are_masked_by_their_shape(text: str, masked: str) -> No
     assert redact_credentials(text) == masked.replace("#", REDACTED)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "a basic question about bearer tokens",
@@ -142,7 +143,7 @@ def test_masking_twice_changes_nothing(text: str) -> None:
     assert redact_credentials(once, [KEY]) == once
 
 
-@pytest.mark.parametrize(
+@for_each(
     "part",
     [
         *("_", "a_", "a-", "token", "token ", "token=\\", 'password="', "bearer ", "basic a"),
@@ -211,13 +212,13 @@ def test_values_without_end_are_cut() -> None:
 # --------------------------------------------------------------------------- characters
 
 
-@pytest.mark.parametrize("text", ["", " \t\n", "\u200b\u200d\ufeff", "\u202e", "\x00", "\ud800"])
+@for_each("text", ["", " \t\n", "\u200b\u200d\ufeff", "\u202e", "\x00", "\ud800"])
 def test_blank_text_has_nothing_visible(text: str) -> None:
     assert not has_visible(text)
     assert has_visible(text + "a")
 
 
-@pytest.mark.parametrize("text", ["a", "5", ".", "😀", "ü", "中"])
+@for_each("text", ["a", "5", ".", "😀", "ü", "中"])
 def test_a_letter_number_sign_or_symbol_is_visible(text: str) -> None:
     assert has_visible(text)
 
@@ -293,7 +294,7 @@ def test_a_limit_is_used_up_to_the_last_character() -> None:
     assert clip("abcdef", 4, "…") == "ab…f"
 
 
-@pytest.mark.parametrize("joined", JOINED, ids=[unicodedata.name(j[0]) for j in JOINED])
+@for_each("joined", JOINED, ids=[unicodedata.name(j[0]) for j in JOINED])
 def test_a_visible_character_is_kept_whole_or_not_at_all(joined: str) -> None:
     text = "xy" + joined * 12 + "z"
     for limit in range(len(text)):
@@ -319,7 +320,7 @@ class Broken(Exception):
         raise ValueError("no text")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "text"),
     [
         (ValueError("wrong"), "ValueError: wrong"),
@@ -366,7 +367,7 @@ def test_g79_an_error_that_quotes_a_traceback_is_told_without_it() -> None:
     assert error_text(one_line, 1_000) == "RuntimeError: It failed:"
 
 
-@pytest.mark.parametrize("limit", [1, 3, 10, 1_000])
+@for_each("limit", [1, 3, 10, 1_000])
 def test_g79_a_monstrous_error_is_capped_with_head_and_tail(limit: int) -> None:
     text = error_text(ValueError("start " + "x" * 1_000_000 + " end"), limit)
 
@@ -410,7 +411,7 @@ def test_surrogates_are_replaced_at_every_level_of_a_value() -> None:
     assert value == {"a\ud800": ["\udfff", ("x", 3)], 4: None}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line"), [("a\tb\nc", "a b c"), (" x\x00y\x1b\x7f ", "xy"), ("é\u200d", "é\u200d")]
 )
 def test_a_title_is_one_line(text: str, line: str) -> None:
@@ -422,7 +423,7 @@ def test_a_title_is_one_line(text: str, line: str) -> None:
 NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line"),
     [
         ("a\nb\r\n\tc", "a\\nb\\r\\n\\tc"),
@@ -489,7 +490,7 @@ def test_c72_an_error_is_told_in_a_line() -> None:
     assert error_line(ValueError(KEY), [KEY]) == f"ValueError: {REDACTED}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "masked"),
     [
         ("HTTPS_PROXY=user:pw@h:1 is odd", "HTTPS_PROXY=#@h:1 is odd"),
@@ -503,7 +504,7 @@ def test_g79_c69_user_and_password_of_a_proxy_are_masked(text: str, masked: str)
     assert redact_credentials(text) == masked.replace("#", REDACTED)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text", ["mailto:bob@example.com", "at 10:30 @bob", "see ann@x.de: yes", "a: b@c", "::1@"]
 )
 def test_what_has_a_colon_and_an_at_sign_stays(text: str) -> None:

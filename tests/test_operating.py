@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import pytest
 
 from band_trio import AgentConfig, SessionConfig
 from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.runtime.run.health import Health
+from tests.support.for_each import for_each
 
 PAGE = Path(__file__).parents[1] / "docs" / "operating.md"
 CLASSES: tuple[type[Any], ...] = (SessionConfig, AgentConfig, Health, ShutdownReport)
@@ -39,6 +39,12 @@ def texts(cls: type[Any]) -> dict[str, str]:
     }
 
 
+def questions(cls: type[Any]) -> dict[str, str]:
+    """Return the comment that stands above a field, by the field: what it and the next answer."""
+    found = re.findall(r"^    # (.+\?)\n    (\w+):", inspect.getsource(cls), flags=re.MULTILINE)
+    return {field: question for question, field in found}
+
+
 def value(default: Any) -> str:
     if isinstance(default, StrEnum):
         return f"`{type(default).__name__}.{default.name}`"
@@ -50,8 +56,10 @@ def table(cls: type[Any]) -> str:
     """Write the table of a class."""
     options = cls in OPTIONS
     rows = ["| option | default | |", "|---|---|---|"] if options else ["| field | |", "|---|---|"]
-    said = texts(cls)
+    said, asked = texts(cls), questions(cls)
     for field in attrs.fields(cls):
+        if field.name in asked:
+            rows.append(f"| **{asked[field.name]}** | | |")
         default = f"{value(field.default)} | " if options else ""
         rows.append(f"| `{field.name}` | {default}{said[field.name]} |")
     return "\n".join(rows) + "\n"
@@ -69,10 +77,11 @@ def renewed(page: str) -> str:
     return "".join(sections).rstrip() + "\n"
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@for_each("cls", CLASSES)
 def test_every_field_is_explained(cls: type[Any]) -> None:
     missing = {field.name for field in attrs.fields(cls)} - texts(cls).keys()
     assert not missing
+    assert cls not in OPTIONS or attrs.fields(cls)[0].name in questions(cls)
 
 
 def test_the_tables_are_those_of_the_classes() -> None:

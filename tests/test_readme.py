@@ -49,6 +49,7 @@ from band_trio.testing import (
     open_scripted_openai,
 )
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
+from tests.support.for_each import for_each
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -116,7 +117,7 @@ def test_the_agent_is_the_first_example_and_has_at_most_twelve_lines() -> None:
     assert len(agent.splitlines()) <= 12
 
 
-@pytest.mark.parametrize("number", range(1, len(blocks("python"))))
+@for_each("number", range(1, len(blocks("python"))))
 def test_each_program_runs(number: int) -> None:
     # The first one, and what the others do once they run, is seen in tests/test_entry.py.
     exec(compile(blocks("python")[number], f"README, program {number}", "exec"), {})

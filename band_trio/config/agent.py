@@ -64,6 +64,7 @@ class ContactStrategy(StrEnum):
 class SessionConfig:
     """Options of rooms and turns."""
 
+    # How often does a message run?
     max_message_retries: int = count(1)
     """Runs of one message in total, across restarts; 1 is one run and no retry."""
     retry_base_seconds: float = seconds(1)
@@ -74,11 +75,44 @@ class SessionConfig:
     """How long a message may keep later ones of its room waiting between its runs."""
     refused_recheck_seconds: float = seconds(600)
     """When a message whose claim was refused is claimed again, if it is still listed."""
+    max_crashes: int = count(3)
+    """Runs of one message that may end the process; then it is given up unrun."""
+    # How long may a turn and its callbacks take?
     max_cycle_seconds: float | None = optional_seconds()
     """Longest handler; then its message has failed. None for no limit."""
     stall_seconds: float = seconds(10)
     """When a cancelled handler that does not end is named in log and health, and how long one may
     block the thread before the log says so."""
+    hook_seconds: float = seconds(10)
+    """Longest callback, clean-up or `try_handle_control`; then it is cancelled and noted in
+    health."""
+    control_hook_seconds: float = seconds(5)
+    """Longest `on_interrupt`; the next turn of the room waits for it."""
+    # What is a turn given, and told to the room?
+    enable_context_hydration: bool = switch(default=True)
+    """Whether the first turn of a room is given what was said before."""
+    max_context_messages: int = count(100)
+    """Newest messages that the first turn of a room is given."""
+    history_seconds: float = seconds(30)
+    """Longest load of them; then the turn runs without."""
+    roster_seconds: float = seconds(5)
+    """Longest load of who is in a room; then the turn runs with what was known."""
+    system_lines: int = count(100)
+    """System lines kept for the next turn of a room; beyond that the oldest become a count."""
+    report_turn_failures_to_room: bool = switch(default=True)
+    """Whether the room is told, by one error event, that a message was given up."""
+    # Does the room see that the agent works?
+    enable_working_state: bool = switch(default=True)
+    """Whether the room sees that the agent is working."""
+    activity_delay_seconds: float = seconds(0.25)
+    """A turn shorter than this shows no working indicator."""
+    working_keep_alive_seconds: float = seconds(3.0, below=5)
+    """How often the working indicator is renewed; the platform forgets it after 5."""
+    working_request_timeout_seconds: float = seconds(2.0)
+    """Longest report of the indicator."""
+    max_working_state_seconds: float | None = optional_seconds()
+    """When the indicator goes out although the turn goes on; None for never."""
+    # How are messages claimed and settled?
     claim_seconds: float = seconds(10)
     """Longest try of a claim."""
     settle_seconds: float = seconds(5)
@@ -88,6 +122,9 @@ class SessionConfig:
     """Wait before the second try of a mark; doubled with each try after that."""
     settle_cap_seconds: float = seconds(10)
     """Longest such wait."""
+    room_unsettled: int = count(64)
+    """Unconfirmed marks of a room; beyond that it claims nothing new."""
+    # How is found what was not pushed?
     idle_resync_seconds: float = seconds(60)
     """How often an idle room asks for messages whose push never came; doubled while there are
     none."""
@@ -95,39 +132,8 @@ class SessionConfig:
     """Longest such interval."""
     stopped_resync_seconds: float | None = optional_seconds()
     """How often a stopped room asks whether it may go on; None: as an idle one."""
-    activity_delay_seconds: float = seconds(0.25)
-    """A turn shorter than this shows no working indicator."""
-    working_keep_alive_seconds: float = seconds(3.0, below=5)
-    """How often the working indicator is renewed; the platform forgets it after 5."""
-    working_request_timeout_seconds: float = seconds(2.0)
-    """Longest report of the indicator."""
-    max_working_state_seconds: float | None = optional_seconds()
-    """When the indicator goes out although the turn goes on; None for never."""
-    enable_working_state: bool = switch(default=True)
-    """Whether the room sees that the agent is working."""
-    enable_context_hydration: bool = switch(default=True)
-    """Whether the first turn of a room is given what was said before."""
-    report_turn_failures_to_room: bool = switch(default=True)
-    """Whether the room is told, by one error event, that a message was given up."""
-    max_context_messages: int = count(100)
-    """Newest messages that the first turn of a room is given."""
-    history_seconds: float = seconds(30)
-    """Longest load of them; then the turn runs without."""
-    roster_seconds: float = seconds(5)
-    """Longest load of who is in a room; then the turn runs with what was known."""
-    hook_seconds: float = seconds(10)
-    """Longest callback, clean-up or `try_handle_control`; then it is cancelled and noted in
-    health."""
-    control_hook_seconds: float = seconds(5)
-    """Longest `on_interrupt`; the next turn of the room waits for it."""
-    max_crashes: int = count(3)
-    """Runs of one message that may end the process; then it is given up unrun."""
     room_hints: int = count(64)
     """Pushed messages that wait in a room; beyond that its list is read instead."""
-    room_unsettled: int = count(64)
-    """Unconfirmed marks of a room; beyond that it claims nothing new."""
-    system_lines: int = count(100)
-    """System lines kept for the next turn of a room; beyond that the oldest become a count."""
 
     def __attrs_post_init__(self) -> None:
         pairs = [
@@ -163,53 +169,61 @@ class SessionConfig:
 class AgentConfig:
     """Options of the agent: its transports, its connection, its requests."""
 
-    rest_transport: httpx.AsyncBaseTransport | None = attrs.field(default=None, repr=False)
-    """Carries the requests instead of our own connections; never closed by us. Limits in bytes
-    hold for what it delivers."""
-    open_stream: OpenStream | None = attrs.field(default=None, repr=False)
-    """Opens the byte stream of the socket instead of TCP and TLS, for proxies and tests."""
+    # Which rooms, and which instance?
+    room_filter: RoomFilter | None = attrs.field(default=None, repr=False)
+    """Given id and title, tells whether a room is served; False leaves it alone."""
+    single_instance: bool = switch(default=True)
+    """Refuse to start while this host runs the same agent."""
+    conflict_policy: ConflictPolicy = attrs.field(default=ConflictPolicy.SUPERSEDE)
+    """What to do when the agent is connected elsewhere."""
+    conflict_wait_seconds: float = seconds(30)
+    """How long `ConflictPolicy.REJECT` waits for the other to go."""
+    state_dir: str | Path | None = ""
+    """Directory of the small file that tells, after a crash, which messages were being run. Empty:
+    that of the lock, the system's temporary one; None: no such file, and no `max_crashes`."""
+    # What happened?
+    observer: Observer | None = attrs.field(default=None, repr=False)
+    """Called with each event of `band_trio.trace`; plain and quick."""
+    # Through which network?
     proxy: str | None = attrs.field(default=None, repr=False)
     """URL of the HTTP proxy for REST and socket, credentials included if it wants some; None: what
     `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say."""
     verify: bool | ssl.SSLContext = attrs.field(default=True, repr=False)
     """Whose certificates are believed: those of `SSL_CERT_FILE` and `SSL_CERT_DIR`, else the
     system's; or a context of your own."""
-    room_filter: RoomFilter | None = attrs.field(default=None, repr=False)
-    """Given id and title, tells whether a room is served; False leaves it alone."""
-    single_instance: bool = switch(default=True)
-    """Refuse to start while this host runs the same agent."""
-    state_dir: str | Path | None = ""
-    """Directory of the small file that tells, after a crash, which messages were being run. Empty:
-    that of the lock, the system's temporary one; None: no such file, and no `max_crashes`."""
-    conflict_policy: ConflictPolicy = attrs.field(default=ConflictPolicy.SUPERSEDE)
-    """What to do when the agent is connected elsewhere."""
     allow_insecure: bool = switch(default=False)
     """Permit `http://` and `ws://` beyond loopback."""
-    observer: Observer | None = attrs.field(default=None, repr=False)
-    """Called with each event of `band_trio.trace`; plain and quick."""
+    rest_transport: httpx.AsyncBaseTransport | None = attrs.field(default=None, repr=False)
+    """Carries the requests instead of our own connections; never closed by us. Limits in bytes
+    hold for what it delivers."""
+    open_stream: OpenStream | None = attrs.field(default=None, repr=False)
+    """Opens the byte stream of the socket instead of TCP and TLS, for proxies and tests."""
+    # How long are start and stop?
     start_patience_seconds: float = seconds(120)
     """How long a start goes on trying to reach the platform."""
+    stop_overhead_seconds: float = seconds(2)
+    """What a stop may take beyond its grace: last marks, clean-up, goodbye."""
+    # How is the socket kept?
     connect_seconds: float = seconds(10)
     """Longest opening of a socket, its handshake included."""
     join_seconds: float = seconds(10)
     """Longest wait for the answer to a join of a topic."""
-    reconnect_base_seconds: float = seconds(0.5)
-    """Longest wait before the first reconnect; doubled with each failure."""
-    reconnect_cap_seconds: float = seconds(30)
-    """Longest wait before any reconnect."""
-    conflict_wait_seconds: float = seconds(30)
-    """How long `ConflictPolicy.REJECT` waits for the other to go."""
+    join_parallel: int = count(16)
+    """Topics that are being joined at once."""
     heartbeat_seconds: float = seconds(30)
     """How often the platform is asked for a sign of life."""
     dead_seconds: float = seconds(60)
     """Without a heartbeat reply for this long, the socket is dropped."""
-    join_parallel: int = count(16)
-    """Topics that are being joined at once."""
+    reconnect_base_seconds: float = seconds(0.5)
+    """Longest wait before the first reconnect; doubled with each failure."""
+    reconnect_cap_seconds: float = seconds(30)
+    """Longest wait before any reconnect."""
+    # How much is asked of the platform at once, and for how long?
+    rest_priority: int = count(8)
+    """Requests at once reserved for claims and marks."""
     rest_bulk: int = count(24)
     """Requests at once for reads, tools and posts: one half for what handlers and tools ask for, a
     third of it for one room at most; the other for what the runtime reads and reports by itself."""
-    rest_priority: int = count(8)
-    """Requests at once reserved for claims and marks."""
     rest_try_seconds: float = seconds(15)
     """Longest single request, its wait for a free token included."""
     rest_call_seconds: float = seconds(60)
@@ -218,8 +232,6 @@ class AgentConfig:
     """A tool call that is told to wait longer fails instead; the runtime itself waits."""
     resync_rate: float = rate(8)
     """Speculative reads per second of the whole agent, in the long run."""
-    stop_overhead_seconds: float = seconds(2)
-    """What a stop may take beyond its grace: last marks, clean-up, goodbye."""
 
     def __attrs_post_init__(self) -> None:
         more = [

@@ -22,8 +22,9 @@ from band_trio.testing import (
 )
 from band_trio.testing.model_rules import broken_anthropic_rule
 from tests.adapters.kit import KINDS, LOOK, NO_REPLY, Bench, Kind, bench, results, send, texts
+from tests.support.for_each import for_each
 
-EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+EACH = for_each("kind", KINDS, ids=lambda kind: kind.name)
 OPENAI, ANTHROPIC = KINDS[:2]
 
 
@@ -168,7 +169,7 @@ def test_calls_are_cleaned_for_any_dialect() -> None:
     assert [len(sendable(call).name) for call in calls] == [1, 1, 1, 1, 64]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("args", "run", "kept"),
     [
         ('{"a": 1e999}', {"a": "inf"}, {"a": "inf"}),
@@ -200,7 +201,7 @@ def test_arguments_nested_too_deeply_are_no_crash() -> None:
 
 
 @EACH
-@pytest.mark.parametrize("depth", [90, 110, 260, 800])
+@for_each("depth", [90, 110, 260, 800])
 async def test_arguments_nested_too_deeply_are_sent_back_as_a_text(kind: Kind, depth: int) -> None:
     deep = {"a": json.loads("[" * depth + "]" * depth)}
     call = ToolTurn("band_get_participants", json.dumps(deep) if kind.api == "openai" else deep)

@@ -26,6 +26,7 @@ from band_trio.types import (
     ToolCategory,
     TurnUsage,
 )
+from tests.support.for_each import for_each
 
 
 class Seen(SimpleAdapter[Any]):
@@ -128,7 +129,7 @@ async def test_a_subclass_may_forget_the_base_constructor() -> None:
     assert adapter.cleanups == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "wanted"),
     [
         ({}, (frozenset(), Seen.SUPPORTED_EMIT)),
@@ -147,7 +148,7 @@ def test_features_in_any_form(given: dict[str, Any], wanted: tuple[Any, Any]) ->
     assert (features.capabilities, features.emit) == wanted
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "problem"),
     [
         ({"capabilities": Capability.TASKS}, "tasks not supported; supported: files, memory"),

@@ -27,8 +27,9 @@ from tests.adapters.kit import (
     texts,
     without_prompt,
 )
+from tests.support.for_each import for_each
 
-EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+EACH = for_each("kind", KINDS, ids=lambda kind: kind.name)
 
 WORK = "please work"
 

@@ -21,6 +21,7 @@ from band_trio.adapters.bridge import AsyncioAdapter
 from band_trio.adapters.bridged import BridgedTurn
 from band_trio.testing import make_message, run_turn, serving
 from tests.adapters.kit import make_tools
+from tests.support.for_each import for_each
 
 pytestmark = pytest.mark.slow
 
@@ -149,8 +150,8 @@ async def with_pydantic_ai(turn: BridgedTurn[str], arguments: dict[str, Any]) ->
     return shown[0]
 
 
-@pytest.mark.parametrize("use", [with_langchain, with_pydantic_ai])
-@pytest.mark.parametrize("mentions", ["@maria", '["@maria"]', [{"id": "u1", "handle": "maria"}]])
+@for_each("use", [with_langchain, with_pydantic_ai])
+@for_each("mentions", ["@maria", '["@maria"]', [{"id": "u1", "handle": "maria"}]])
 async def test_c30_arguments_are_repaired_behind_a_signature_too(use: Any, mentions: Any) -> None:
     seen: list[Any] = []
 

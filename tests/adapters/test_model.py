@@ -24,6 +24,7 @@ from band_trio.errors import BandConfigError
 from band_trio.testing import ErrorTurn, make_message, run_turn, serving
 from band_trio.types import ToolCallOutcome
 from tests.adapters.kit import KINDS, NO_REPLY, bench, make_tools
+from tests.support.for_each import for_each
 
 
 async def test_a_ready_model() -> None:
@@ -65,7 +66,7 @@ def _caused(cause: Exception) -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("errors", "asked", "seconds"),
     [([StatusError(429), StatusError(503)], 3, 3.0),
      ([TransportError("x")], 2, 1.0),

@@ -14,11 +14,12 @@ from band_trio.testing.scripted_model import RawTurn, ScriptedModel, TextTurn, T
 from band_trio.testing.scripted_openai import open_scripted_openai
 from band_trio.types import ToolCallOutcome, TurnUsage
 from tests.adapters.kit import KINDS, LOOK, NO_REPLY, Bench, bench, make_tools, results
+from tests.support.for_each import for_each
 
 OPENAI = KINDS[0]
 
 
-@pytest.mark.parametrize("arguments", ["{not json", "[1]", "", '"x"', "7"])
+@for_each("arguments", ["{not json", "[1]", "", '"x"', "7"])
 async def test_arguments_that_are_no_object(arguments: str) -> None:
     """They are answered with an error, and are an object when they are sent back."""
     async with bench(OPENAI, [ToolTurn("band_lookup_peers", arguments), NO_REPLY]) as b:

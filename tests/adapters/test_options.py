@@ -12,9 +12,10 @@ from band_trio.adapters.bridge import AsyncioAdapter, AsyncioAdapterConfig
 from band_trio.adapters.model import ModelAdapter, ModelAdapterConfig
 from band_trio.adapters.openai import OpenAIAdapter, OpenAIConfig
 from band_trio.errors import BandConfigError
+from tests.support.for_each import for_each
 
 
-@pytest.mark.parametrize("config", [OpenAIConfig, AnthropicConfig, ModelAdapterConfig])
+@for_each("config", [OpenAIConfig, AnthropicConfig, ModelAdapterConfig])
 def test_options_from_a_file(config: Any) -> None:
     made = config.from_mapping({"model": "m", "max_tokens": 9, "relay_final_text": True})
 
@@ -64,7 +65,7 @@ def test_wrong_variables_are_named(
         OpenAIConfig.from_environment(model="m")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [("model", ""), ("max_tokens", 0), ("max_tokens", 1.5), ("max_tool_rounds", -1), ("max_history", "9"),
      ("request_seconds", float("nan")), ("request_seconds", float("inf")), ("max_retries", -1)],
@@ -96,7 +97,7 @@ def test_without_a_config_the_environment_is_asked(
     assert adapter().config == config(model="test:m")
 
 
-@pytest.mark.parametrize(("adapter", "config"), ADAPTERS)
+@for_each(("adapter", "config"), ADAPTERS)
 def test_a_config_of_another_class_is_refused(adapter: Any, config: Any) -> None:
     other = AnthropicConfig if config is OpenAIConfig else OpenAIConfig
     for wrong in (other(model="m"), "gpt-5.2", {"model": "m"}):
@@ -115,7 +116,7 @@ def test_the_bridge_has_a_config_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     assert AsyncioAdapter(handler=handler).config == AsyncioAdapterConfig(provider="langgraph")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [("model", 5), ("base_url", 5), ("custom_section", None), ("system_prompt", ["x"]),
      ("token_option", 1), ("provider_key", 1234), ("relay_final_text", "no"),

@@ -20,6 +20,7 @@ from band_trio.tools.narration import narrate_call, narrate_result
 from tests.converters.kit import check_anthropic, check_openai
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
 from tests.runtime.views import fail, records
+from tests.support.for_each import for_each
 
 QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
 
@@ -49,8 +50,8 @@ def handing_back(result: object, *, replies: bool) -> Behaviour:
     return cast("Behaviour", handle)
 
 
-@pytest.mark.parametrize("replies", [False, True], ids=["nothing said", "replied"])
-@pytest.mark.parametrize("result", [ValueError("no"), None, "Error: no"], ids=repr)
+@for_each("replies", [False, True], ids=["nothing said", "replied"])
+@for_each("result", [ValueError("no"), None, "Error: no"], ids=repr)
 async def test_c12_g67_g68_what_a_framework_hands_back_decides_nothing(
     result: object, replies: bool, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -40,6 +40,7 @@ from band_trio.trace import Started, TraceEvent
 from tests.link.phoenix_peer import until
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
 from tests.runtime.lifecycle_kit import LifeStage, life, tasks
+from tests.support.for_each import for_each
 
 # --------------------------------------------------------------------------- silent peers
 
@@ -385,7 +386,7 @@ def _yields(function: ast.AsyncFunctionDef) -> bool:
     return False
 
 
-@pytest.mark.parametrize("end", ["break", "raise", "collected"])
+@for_each("end", ["break", "raise", "collected"])
 async def test_c61_g46_events_can_be_iterated_and_left_in_any_way(
     end: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -16,6 +16,7 @@ from band_trio import DefaultPreprocessor, SessionConfig, TurnClosedError
 from band_trio.localband.records import ActivityRecord
 from band_trio.trace import Ended, GivenUp, Recorded
 from tests.runtime.harness import Call, Stage, reply, stage
+from tests.support.for_each import for_each
 
 
 def records(here: Stage) -> list[str]:
@@ -219,7 +220,7 @@ class Odd(BaseException):
     """Neither an error nor a cancellation of ours."""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "name"),
     [
         (ValueError("no"), "ValueError"),

@@ -10,6 +10,7 @@ import pytest
 
 from band_trio.entry import signals as module
 from band_trio.entry.signals import SAME_REQUEST_SECONDS, SIGNALS, StopSignals, stop_signals
+from tests.support.for_each import for_each
 
 
 def mine(number: int, frame: FrameType | None) -> None:
@@ -25,7 +26,7 @@ def _handled() -> Generator[None]:
 
 
 @pytest.mark.usefixtures("_handled")
-@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt, SystemExit])
+@for_each("error", [None, ValueError, KeyboardInterrupt, SystemExit])
 def test_c53_earlier_signal_handlers_are_restored(error: type[BaseException] | None) -> None:
     caught = False
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-import pytest
 
 from band_trio.cli.demo_summary import Summary
 from band_trio.cli.verdict import Asked, Conversation, Step, judge, rooms_at_once
+from tests.support.for_each import for_each
 
 
 def asked(number: int, state: str = "processed", **more: object) -> Asked:
@@ -75,17 +75,17 @@ DISORDERED = {
 }
 
 
-@pytest.mark.parametrize("talk", LOST.values(), ids=LOST)
+@for_each("talk", LOST.values(), ids=LOST)
 def test_a_lost_message_is_noticed(talk: Conversation) -> None:
     assert judge([GOOD, talk]).lost
 
 
-@pytest.mark.parametrize("talk", REPEATED.values(), ids=REPEATED)
+@for_each("talk", REPEATED.values(), ids=REPEATED)
 def test_a_repeated_message_is_noticed(talk: Conversation) -> None:
     assert judge([GOOD, talk]).repeated
 
 
-@pytest.mark.parametrize("talk", DISORDERED.values(), ids=DISORDERED)
+@for_each("talk", DISORDERED.values(), ids=DISORDERED)
 def test_a_message_out_of_order_is_noticed(talk: Conversation) -> None:
     assert judge([GOOD, talk]).out_of_order
 
@@ -101,7 +101,7 @@ def test_rooms_at_once_counts_rooms_and_not_messages() -> None:
     assert rooms_at_once([]) == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "flaw",
     [
         {"verdict": judge([attrs.evolve(GOOD, answers=0)])},

@@ -6,7 +6,6 @@ import json
 import time
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 from band_trio.converters.exchanges import (
@@ -22,6 +21,7 @@ from band_trio.converters.exchanges import (
 )
 from band_trio.kit.hygiene import has_visible
 from tests.converters.kit import Item, called, histories, own, returned, said
+from tests.support.for_each import for_each
 
 HI = said("hi")
 USER = UserText("Maria", "hi")
@@ -36,7 +36,7 @@ def exchange(*pairs: tuple[str, str], start: int = 1, bad: bool = False) -> Exch
 # --------------------------------------------------------------------------- pairing
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "wanted"),
     [
         ([HI, called("a", "1"), returned("a", "1", "x")], [exchange(("a", "x"))]),
@@ -143,7 +143,7 @@ def test_a_history_that_begins_with_our_words_says_so() -> None:
     assert build_exchanges([]) == []
 
 
-@pytest.mark.parametrize("kind", ["thought", "error", "task", "usage", "something-new"])
+@for_each("kind", ["thought", "error", "task", "usage", "something-new"])
 def test_other_rows_are_left_out(kind: str) -> None:
     assert build_exchanges([HI, {**own("x"), "message_type": kind}]) == [USER]
 
@@ -165,7 +165,7 @@ def test_c39_nobody_can_pose_as_the_platform() -> None:
 SENT = "band_send_message"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("call", "text"),
     [
         (called(SENT, "1", content="done"), "done"),
@@ -185,7 +185,7 @@ def test_the_echo_of_a_call_is_dropped(call: Item, text: str) -> None:
     assert [type(entry) for entry in entries] == [UserText, Exchange, AssistantText]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         [own("done"), called(SENT, "1", content="done"), returned(SENT, "1")],  # said before
@@ -227,7 +227,7 @@ def test_names_and_ids_are_made_acceptable() -> None:
     assert found.calls[0].name == "a_b__" + "x" * 59
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     ["", "nonsense", "[1]", "{}", '{"name": "a"}', '{"name": "a", "tool_call_id": ""}',
      '{"name": "", "tool_call_id": "1"}', '{"name": "a", "tool_call_id": "1", "args": NaN}',

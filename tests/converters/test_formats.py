@@ -34,6 +34,7 @@ from tests.converters.kit import (
     returned,
     said,
 )
+from tests.support.for_each import for_each
 
 ROOM = [
     said("look it up"),
@@ -145,7 +146,7 @@ def test_transcript(show_calls: bool) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "converter",
     [AnthropicHistoryConverter(), OpenAIHistoryConverter(), PlainHistoryConverter(),
      PydanticAIHistoryConverter()],

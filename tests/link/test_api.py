@@ -26,6 +26,7 @@ from band_trio.kit.limiter import work_of
 from band_trio.link.rest.api import Answer, Api, Lane, open_api
 from band_trio.link.rest.tries import NotSentError
 from tests.link.servers import ok, read_request, serving
+from tests.support.for_each import for_each
 
 URL = "http://127.0.0.1:9"
 KEY = "thnv_a_sesame+open"
@@ -158,7 +159,7 @@ async def test_an_odd_body_does_not_change_the_status(
         assert answer.flaw in caplog.text
 
 
-@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "br", "\x1b[31mred"])
+@for_each("coding", ["gzip", "gzip, gzip", "br", "\x1b[31mred"])
 async def test_g86_c68_no_coding_is_undone_that_was_not_asked_for(coding: str) -> None:
     stream = httpx.ByteStream(gzip.compress(b'{"data": 1}'))
     response = httpx.Response(201, headers={"content-encoding": coding}, stream=stream)
@@ -170,8 +171,8 @@ async def test_g86_c68_no_coding_is_undone_that_was_not_asked_for(coding: str) -
     assert answer.flaw.isprintable()
 
 
-@pytest.mark.parametrize("announced", [True, False])
-@pytest.mark.parametrize("status", [200, 429])
+@for_each("announced", [True, False])
+@for_each("status", [200, 429])
 async def test_g86_c68_a_body_is_read_up_to_its_limit(status: int, announced: bool) -> None:
     stream = Endless(b" " * 2**16)
     headers = {"content-length": str(2**31)} if announced else {}
@@ -216,7 +217,7 @@ def test_g87_any_headers_are_an_answer(
     trio.run(main)
 
 
-@pytest.mark.parametrize("path", ["/" + "x" * 70_000, "/a\x00b", "/\ud800", "/a\nb"])
+@for_each("path", ["/" + "x" * 70_000, "/a\x00b", "/\ud800", "/a\nb"])
 async def test_g87_c69_a_request_that_cannot_be_built_is_refused_like_by_the_platform(
     path: str,
 ) -> None:
@@ -231,7 +232,7 @@ async def test_g87_c69_a_request_that_cannot_be_built_is_refused_like_by_the_pla
     assert transport.seen == []
 
 
-@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "ä"])
+@for_each("value", ["a\nb", "a\rb", "a\0b", "ä"])
 async def test_g87_c69_a_header_that_cannot_be_written_is_refused(value: str) -> None:
     async with api_over(200) as (api, transport):
         answer = await api.once("PUT", "/p", headers={"x-file-name": value}, content=b"x")
@@ -239,7 +240,7 @@ async def test_g87_c69_a_header_that_cannot_be_written_is_refused(value: str) ->
     assert transport.seen == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "when"),
     [
         ("Tue, 01 Jul 2025 10:00:59 GMT", datetime(2025, 7, 1, 10, 0, 59, tzinfo=UTC)),
@@ -256,7 +257,7 @@ async def test_an_answer_is_dated_by_the_platform(text: str | None, when: dateti
         assert (await api.once("GET", "/p")).date == when
 
 
-@pytest.mark.parametrize(
+@for_each(
     "error",
     [
         httpx.ConnectError("refused"),
@@ -272,7 +273,7 @@ async def test_what_was_not_sent_says_so(error: Exception) -> None:
             await api.once("POST", "/p")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "error",
     [
         httpx.RemoteProtocolError("Server disconnected without sending a response."),
@@ -308,7 +309,7 @@ async def test_a_try_is_bounded_by_our_own_scope(autojump_clock: trio.testing.Mo
             assert trio.current_time() - began == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("call", ["once", "repeat", "post"])
+@for_each("call", ["once", "repeat", "post"])
 async def test_c24_a_cancellation_in_the_tick_of_the_bound_wins(
     autojump_clock: trio.testing.MockClock, call: str
 ) -> None:
@@ -319,7 +320,7 @@ async def test_c24_a_cancellation_in_the_tick_of_the_bound_wins(
             assert outer.cancelled_caught, "it came out as a time-out, or as an answer"
 
 
-@pytest.mark.parametrize("call", ["once", "repeat", "post"])
+@for_each("call", ["once", "repeat", "post"])
 async def test_c24_a_bound_that_is_over_at_entry_waits_for_nothing_and_sends_nothing(
     autojump_clock: trio.testing.MockClock, call: str
 ) -> None:
@@ -367,7 +368,7 @@ async def test_c48_claims_do_not_queue_behind_bulk(autojump_clock: trio.testing.
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("many", [None, "a", "b", "c", "d"])
+@for_each("many", [None, "a", "b", "c", "d"])
 async def test_g03_who_asks_for_much_delays_neither_the_runtime_nor_the_rooms(
     autojump_clock: trio.testing.MockClock, many: str | None
 ) -> None:
@@ -410,7 +411,7 @@ async def test_a_transport_of_the_application_is_not_closed() -> None:
 # --------------------------------------------------------------------------- repeatable calls
 
 
-@pytest.mark.parametrize(
+@for_each(
     "trouble",
     [
         408,
@@ -423,7 +424,7 @@ async def test_a_transport_of_the_application_is_not_closed() -> None:
         20.0,
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+@for_each("method", ["GET", "PUT", "DELETE"])
 async def test_c25_repeatable_calls_are_repeated(
     autojump_clock: trio.testing.MockClock, method: str, trouble: Any
 ) -> None:
@@ -432,8 +433,8 @@ async def test_c25_repeatable_calls_are_repeated(
         assert len(transport.seen) == 3
 
 
-@pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 409, 422])
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@for_each("status", [301, 400, 401, 403, 404, 409, 422])
+@for_each("method", ["GET", "DELETE"])
 async def test_a_definite_no_is_not_repeated(method: str, status: int) -> None:
     refusal = no(status, code="c", message=f"m {KEY}", request_id="q", details={"/x": ["bad"]})
     async with api_over(refusal) as (api, transport):
@@ -446,7 +447,7 @@ async def test_a_definite_no_is_not_repeated(method: str, status: int) -> None:
         assert len(transport.seen) == 1
 
 
-@pytest.mark.parametrize("first", [500, httpx.ReadError("r"), 20.0])
+@for_each("first", [500, httpx.ReadError("r"), 20.0])
 async def test_404_to_a_repeated_delete_is_success(
     autojump_clock: trio.testing.MockClock, first: Any
 ) -> None:
@@ -533,7 +534,7 @@ async def test_c49_a_cancelled_sleeper_holds_up_nobody(
 # --------------------------------------------------------------------------- not repeatable
 
 
-@pytest.mark.parametrize("trouble", [httpx.ConnectError("c"), httpx.PoolTimeout("p"), 429])
+@for_each("trouble", [httpx.ConnectError("c"), httpx.PoolTimeout("p"), 429])
 async def test_c25_a_post_is_sent_again_when_nothing_was_written(
     autojump_clock: trio.testing.MockClock, trouble: Any
 ) -> None:
@@ -542,7 +543,7 @@ async def test_c25_a_post_is_sent_again_when_nothing_was_written(
         assert len(transport.seen) == 3
 
 
-@pytest.mark.parametrize(
+@for_each(
     "trouble", [500, 503, 504, 408, httpx.ReadError("r"), httpx.RemoteProtocolError("cut"), 99.0]
 )
 async def test_g76_c25_a_post_of_unknown_outcome_is_never_repeated(
@@ -554,7 +555,7 @@ async def test_g76_c25_a_post_of_unknown_outcome_is_never_repeated(
         assert len(transport.seen) == 1
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 409, 422])
+@for_each("status", [400, 403, 404, 409, 422])
 async def test_a_definite_no_to_a_post_is_typed(status: int) -> None:
     async with api_over(no(status)) as (api, _):
         with pytest.raises(BandApiError) as caught:

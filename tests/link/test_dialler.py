@@ -27,6 +27,7 @@ from band_trio.link.net.dialler import DialError, dial, tls_context
 from band_trio.link.rest.api import open_api
 from band_trio.link.rest.tries import NotSentError
 from tests.link.servers import ConnectProxy, PrivateCA, ok, read_request, serving
+from tests.support.for_each import for_each
 
 PASSWORD = "pa55 w:rd"
 BASIC = "Basic Ym9iOnBhNTUgdzpyZA=="
@@ -121,7 +122,7 @@ async def test_g89_no_proxy_and_loopback_are_reached_directly_by_both() -> None:
         assert proxy.targets == [f"band.test:{port}"] * 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "said"),
     [
         (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "407 .*user and password"),
@@ -182,7 +183,7 @@ async def test_a_silent_proxy_is_given_up_and_nothing_was_sent() -> None:
                 await api.once("POST", "/p")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "environ", "expected"),
     [
         ("https://h.test", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
@@ -205,7 +206,7 @@ def test_the_environment_names_the_proxy(
     assert (None if found is None else str(found)) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("no_proxy", "host", "port", "direct"),
     [
         ("*", "h.test", 443, True),
@@ -235,7 +236,7 @@ def test_no_proxy_names_hosts_domains_networks_and_ports(
     assert bypasses(no_proxy, host, port) is direct
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         "socks5://h:1",
@@ -350,7 +351,7 @@ def test_a_context_of_the_application_is_used_as_it_is(monkeypatch: pytest.Monke
 # --------------------------------------------------------------------------- hosts
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "https://xn--a",

@@ -15,6 +15,7 @@ from band_trio.protocol.events import chat_room
 from band_trio.trace import EpochBegan, EpochEnded, Joined
 from tests.link.link_kit import AGENT, CONTROL, KEY, ROOMS, World, open_world
 from tests.link.phoenix_peer import until
+from tests.support.for_each import for_each
 
 ROOM = chat_room("r1")
 SUPERSEDE = {"reason": "session.already_connected", "message": "newer", "correlation_id": None}
@@ -292,7 +293,7 @@ async def test_a_message_that_is_too_big_is_named_and_reconnected_with_back_off(
         assert str(MESSAGE_BYTES) in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["pushed", "joined", "connected", "disconnected", "lost"])
+@for_each("kind", ["pushed", "joined", "connected", "disconnected", "lost"])
 async def test_a_listener_that_raises_ends_serve_with_its_error(
     autojump_clock: trio.testing.MockClock, kind: str
 ) -> None:
@@ -367,7 +368,7 @@ async def test_an_impossible_wait_of_a_supersede_does_not_end_the_run(
         await until(lambda: world.link.epoch == 2, 4000, every=1)
 
 
-@pytest.mark.parametrize(("code", "low", "high"), [(1012, 1, 5), (1013, 30, 60), (1001, 0, 0.5)])
+@for_each(("code", "low", "high"), [(1012, 1, 5), (1013, 30, 60), (1001, 0, 0.5)])
 async def test_close_codes_decide_the_wait(
     autojump_clock: trio.testing.MockClock, code: int, low: float, high: float
 ) -> None:

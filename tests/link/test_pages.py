@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from band_trio.link.rest.pages import FREE_PAGES, MAX_PAGES, PAGE_SECONDS, PageWalk
 from band_trio.protocol.rest import ChatRoom, Page
+from tests.support.for_each import for_each
 
 MOST = 12
 
@@ -55,7 +56,7 @@ def test_g88_c70_any_walk_ends_and_asks_for_no_page_twice(
         assert again or (not numbered and last.next_cursor in asked), "nothing else ends a walk"
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 40])
+@for_each("length", [1, 2, 3, 40])
 def test_g88_c70_a_cursor_that_goes_round_is_followed_once(length: int) -> None:
     walk, asked = PageWalk("a list"), 0
     while not walk.ended:

@@ -28,6 +28,7 @@ from band_trio.protocol.rest import (
     Page,
     Recipient,
 )
+from tests.support.for_each import for_each
 
 C = "/api/v1/agent/chats/r1"
 MESSAGE = {
@@ -188,7 +189,7 @@ async def test_posts() -> None:
         assert seen == [f'POST {C}/events {{"event":{{"content":"hm","message_type":"thought"}}}}']
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "body", "content"),
     [
         (201, {}, None),
@@ -212,7 +213,7 @@ async def test_g76_c26_an_odd_success_is_a_success(
         assert len(seen) == 4
 
 
-@pytest.mark.parametrize("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
+@for_each("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
 async def test_a_read_that_cannot_be_read_is_an_error_of_the_platform(content: bytes) -> None:
     async with rest_over(200, content=content) as (rest, _):
         for call in (rest.try_me(), rest.get_next("r1")):
@@ -225,7 +226,7 @@ async def test_a_read_that_cannot_be_read_is_an_error_of_the_platform(content: b
                 await rest.list_participants("r1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "error", "stopped"),
     [
         (403, {"code": "forbidden", "message": "Agent execution is stopped"}, True),

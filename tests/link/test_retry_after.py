@@ -16,9 +16,10 @@ from band_trio.link.net.retry_after import (
     parse_retry_after,
     read_retry_after,
 )
+from tests.support.for_each import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "seconds"),
     [
         ("7", 7.0),
@@ -72,7 +73,7 @@ def test_c43_a_wait_beyond_an_hour_is_taken_for_a_mistake(
     assert "taken for a mistake" in caplog.text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("told", "wait"),
     [
         *((None, None), (-5, None), (float("nan"), None), (float("inf"), None)),
@@ -83,7 +84,7 @@ def test_waits_of_any_kind_are_believed_or_not(told: float | None, wait: float |
     assert believed(told) == wait
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "body", "seconds"),
     [
         ({}, None, None),
@@ -103,7 +104,7 @@ def test_the_longest_of_header_and_body(
     assert read_retry_after(headers.get, body) == seconds
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "seconds"),
     [
         ({"x-ratelimit-reset": "30"}, 30),
@@ -138,8 +139,8 @@ def new_york(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     time.tzset()
 
 
-@pytest.mark.parametrize("zone", [" GMT", " -0000", " +0000", ""])
-@pytest.mark.parametrize("date", ["Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00"])
+@for_each("zone", [" GMT", " -0000", " +0000", ""])
+@for_each("date", ["Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00"])
 @pytest.mark.usefixtures("new_york")
 def test_c73_dates_without_a_zone_are_utc(zone: str, date: str) -> None:
     asked = f"Wed, 21 Oct 2015 07:28:30{zone}"

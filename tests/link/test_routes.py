@@ -35,7 +35,7 @@ from band_trio.protocol.holdings import (
 )
 from band_trio.tools import contacts, memories, tasks
 from tests.link.test_rest import rest_over
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 A = "/api/v1/agent"
 C = f"{A}/chats/r1"
@@ -85,14 +85,17 @@ CALLS: list[tuple[Callable[[RestClient], Awaitable[Any]], str]] = [
 ANYTHING: dict[str, Any] = {"data": {"id": "x", "received": [], "sent": []}}
 
 
-async def test_what_goes_out() -> None:
-    one = (f"GET {A}/contacts/requests", f"GET {A}/memories/", f"GET {C}/tasks/3", f"GET {C}/board")
-    for call, line in CALLS:
-        is_list = line.startswith("GET") and not line.startswith(one)
-        body: dict[str, Any] = {"data": []} if is_list or "/3/history" in line else ANYTHING
-        async with rest_over(200, body) as (rest, seen):
-            await call(rest)
-            assert seen == [line]
+@for_each(("call", "request_line"), CALLS, ids=[line for _, line in CALLS])
+async def test_what_goes_out(
+    call: Callable[[RestClient], Awaitable[Any]], request_line: str
+) -> None:
+    is_list = request_line.startswith("GET") and not request_line.startswith(
+        (f"GET {A}/contacts/requests", f"GET {A}/memories/", f"GET {C}/tasks/3", f"GET {C}/board")
+    )
+    body: dict[str, Any] = {"data": []} if is_list or "/3/history" in request_line else ANYTHING
+    async with rest_over(200, body) as (rest, seen):
+        await call(rest)
+        assert seen == [request_line]
 
 
 WRITES: list[Callable[[RestClient], Awaitable[Any]]] = [
@@ -106,32 +109,28 @@ WRITES: list[Callable[[RestClient], Awaitable[Any]]] = [
 ]
 
 
-async def test_an_odd_success_of_a_write_is_a_success() -> None:
-    members: list[Any] = [b"", b"{oops", b"[]", b'{"data": 3}']
-    for content in members:
-        with member(content):
-            async with rest_over(200, content=content) as (rest, seen):
-                for write in WRITES:
-                    assert await write(rest) is None
-                assert len(seen) == len(WRITES)
+@for_each("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
+async def test_an_odd_success_of_a_write_is_a_success(content: bytes) -> None:
+    async with rest_over(200, content=content) as (rest, seen):
+        for write in WRITES:
+            assert await write(rest) is None
+        assert len(seen) == len(WRITES)
 
 
-async def test_a_read_without_its_data_is_an_error() -> None:
-    members: list[Any] = [b"", b"{oops", b"[]", b'{"data": 3}']
-    for content in members:
-        with member(content):
-            reads: list[Callable[[RestClient], Awaitable[Any]]] = [
-                lambda r: r.request(contacts.LIST_CONTACTS),
-                lambda r: r.request(contacts.LIST_CONTACT_REQUESTS),
-                lambda r: r.request(memories.GET_MEMORY, memory_id="m1"),
-                lambda r: r.request(tasks.GET_TASK, room_id="r1", task="3"),
-                lambda r: r.request(tasks.GET_BOARD, room_id="r1"),
-            ]
-            async with rest_over(200, content=content) as (rest, _):
-                for read in reads:
-                    with pytest.raises(BandApiError) as caught:
-                        await read(rest)
-                    assert caught.value.code == "unreadable_answer"
+@for_each("content", [b"", b"{oops", b"[]", b'{"data": 3}'])
+async def test_a_read_without_its_data_is_an_error(content: bytes) -> None:
+    reads: list[Callable[[RestClient], Awaitable[Any]]] = [
+        lambda r: r.request(contacts.LIST_CONTACTS),
+        lambda r: r.request(contacts.LIST_CONTACT_REQUESTS),
+        lambda r: r.request(memories.GET_MEMORY, memory_id="m1"),
+        lambda r: r.request(tasks.GET_TASK, room_id="r1", task="3"),
+        lambda r: r.request(tasks.GET_BOARD, room_id="r1"),
+    ]
+    async with rest_over(200, content=content) as (rest, _):
+        for read in reads:
+            with pytest.raises(BandApiError) as caught:
+                await read(rest)
+            assert caught.value.code == "unreadable_answer"
 
 
 async def test_what_comes_back() -> None:
@@ -206,13 +205,11 @@ async def test_an_upload_names_its_content(autojump_clock: MockClock) -> None:
     assert seen[1].headers["x-api-key"] == "k"
 
 
-async def test_a_download_is_bytes_whatever_they_are() -> None:
-    members: list[Any] = [b"", b"\x00\xff", b'{"data": 1}']
-    for content in members:
-        with member(content):
-            async with rest_over(200, content=content) as (rest, seen):
-                assert await rest.get_file("r1", "f/1", len(content)) == content
-                assert seen == [f"GET {C}/files/f%2F1"]
+@for_each("content", [b"", b"\x00\xff", b'{"data": 1}'])
+async def test_a_download_is_bytes_whatever_they_are(content: bytes) -> None:
+    async with rest_over(200, content=content) as (rest, seen):
+        assert await rest.get_file("r1", "f/1", len(content)) == content
+        assert seen == [f"GET {C}/files/f%2F1"]
 
 
 async def test_a_download_that_fails_is_an_error_of_the_platform() -> None:
@@ -321,18 +318,16 @@ MESSAGES: dict[str, Any] = {"data": []}
 ODD_IDS = ["", "\0", "a\nb", "\x1b[2J", "\ud800", "\ufffd", "x" * 257, "x" * 70_000, "\u2028"]
 
 
-async def test_g87_c69_an_id_that_cannot_be_one_is_refused_before_anything_is_sent() -> None:
-    members: list[Any] = list(ODD_IDS)
-    for odd in members:
-        with member(odd):
-            async with rest_over(body=MESSAGES) as (rest, seen):
-                for call in BY_ID:
-                    with pytest.raises(
-                        InvalidToolArgumentsError, match="1 to 256 printable"
-                    ) as caught:
-                        await call(rest, odd)
-                    assert len(str(caught.value)) < 100
-                assert seen == []
+@for_each("odd", ODD_IDS, ids=lambda odd: ascii(odd[:9]))
+async def test_g87_c69_an_id_that_cannot_be_one_is_refused_before_anything_is_sent(
+    odd: str,
+) -> None:
+    async with rest_over(body=MESSAGES) as (rest, seen):
+        for call in BY_ID:
+            with pytest.raises(InvalidToolArgumentsError, match="1 to 256 printable") as caught:
+                await call(rest, odd)
+            assert len(str(caught.value)) < 100
+        assert seen == []
 
 
 async def test_g87_c69_a_text_too_long_for_a_url_is_refused_before_anything_is_sent() -> None:

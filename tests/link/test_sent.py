@@ -13,6 +13,7 @@ from band_trio.errors import BandApiError
 from band_trio.link.rest import sent
 from band_trio.link.rest.sent import SentPosts
 from band_trio.protocol.rest import ChatMessage, Page
+from tests.support.for_each import for_each
 
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -50,7 +51,7 @@ def noting(room: Room, posts: SentPosts) -> sent.ReadContext:
     return read
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("behind", "wanted", "found"),
     [
         (None, {"3", "7"}, "m3"),

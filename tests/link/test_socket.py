@@ -17,6 +17,7 @@ import trio_websocket
 from band_trio.kit.nurseries import hide_nursery
 from band_trio.link.channel.socket import ConnectFailed, SocketClosed, UpgradeRefused, open_socket
 from band_trio.link.net.dialler import dial
+from tests.support.for_each import for_each
 from tests.support.gaps import Gaps
 
 direct = partial(dial, proxy=None, verify=True)
@@ -63,7 +64,7 @@ async def connect(url: str, seconds: float = 5.0) -> None:
         raise AssertionError("connected")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
@@ -82,7 +83,7 @@ async def test_c44_a_refused_upgrade_is_typed_and_leaks_nothing(answer: bytes) -
             assert caught.value.retry_after == 9
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         b"",
@@ -129,7 +130,7 @@ async def test_the_openers_own_error_is_a_failed_connect() -> None:
             raise AssertionError("connected")
 
 
-@pytest.mark.parametrize("how", ["fin", "rst", "1011", "garbage"])
+@for_each("how", ["fin", "rst", "1011", "garbage"])
 async def test_an_abnormal_end_is_typed_and_leaks_nothing(how: str) -> None:
     async def talk(ws: trio_websocket.WebSocketConnection, stream: trio.SocketStream) -> None:
         await ws.send_message("last words")
@@ -311,7 +312,7 @@ async def test_g86_control_frames_without_end_leave_the_others_their_turn() -> N
     assert gaps.longest < 0.1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         b"HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\n" + b"10000\r\n" + b"x" * 2**20,

@@ -23,6 +23,7 @@ from band_trio.kit.logs import thinned_lines
 from band_trio.protocol.events import chat_room, room_participants
 from tests.link.link_kit import CONTROL, KEY, ROOMS, WHERE, World, open_world
 from tests.link.phoenix_peer import Refusal, until
+from tests.support.for_each import for_each
 
 ROOM = chat_room("r1")
 OTHER = room_participants("r1")
@@ -57,7 +58,7 @@ async def test_g60_c43_a_refused_key_is_terminal_at_once(
         assert world.me_requests == []
 
 
-@pytest.mark.parametrize("status", [400, 404, 426])
+@for_each("status", [400, 404, 426])
 async def test_g60_c43_a_wrong_address_is_terminal_with_the_servers_reason(
     autojump_clock: trio.testing.MockClock, status: int
 ) -> None:
@@ -71,7 +72,7 @@ async def test_g60_c43_a_wrong_address_is_terminal_with_the_servers_reason(
         assert KEY not in str(error)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "refusal",
     [
         Refusal(429, headers=((b"Retry-After", b"7"),)),
@@ -80,7 +81,7 @@ async def test_g60_c43_a_wrong_address_is_terminal_with_the_servers_reason(
     ],
     ids=["header", "body", "numeric string"],
 )
-@pytest.mark.parametrize("again", [False, True], ids=["first", "reconnect"])
+@for_each("again", [False, True], ids=["first", "reconnect"])
 async def test_c43_a_told_wait_is_obeyed_on_every_connect(
     autojump_clock: trio.testing.MockClock, refusal: Refusal, again: bool
 ) -> None:
@@ -98,9 +99,7 @@ async def test_c43_a_told_wait_is_obeyed_on_every_connect(
         assert 7 <= accepted - refused < 8
 
 
-@pytest.mark.parametrize(
-    "opening", [OSError("refused"), "fin", "HTTP/1.1 500 Oops\r\n\r\n", "what?\r\n\r\n"]
-)
+@for_each("opening", [OSError("refused"), "fin", "HTTP/1.1 500 Oops\r\n\r\n", "what?\r\n\r\n"])
 async def test_c43_other_failures_back_off_until_it_works(
     autojump_clock: trio.testing.MockClock, opening: Exception | str
 ) -> None:
@@ -203,7 +202,7 @@ async def test_a_conflict_that_goes_away_lets_us_in(
 # --------------------------------------------------------------------------- reconnects
 
 
-@pytest.mark.parametrize("status", [400, 404, 409, 426, 500])
+@for_each("status", [400, 404, 409, 426, 500])
 async def test_c43_a_reconnect_survives_what_ends_a_first_connect(
     autojump_clock: trio.testing.MockClock, status: int
 ) -> None:
@@ -333,8 +332,8 @@ async def test_g28_c41_a_rejected_topic_is_joined_again_until_it_works(
         assert world.link.epoch == 1
 
 
-@pytest.mark.parametrize("topic", [ROOM, ROOMS, CONTROL])
-@pytest.mark.parametrize("event", ["phx_error", "phx_close"])
+@for_each("topic", [ROOM, ROOMS, CONTROL])
+@for_each("event", ["phx_error", "phx_close"])
 async def test_g28_c41_a_topic_that_ends_on_a_healthy_socket_is_joined_again(
     autojump_clock: trio.testing.MockClock, topic: str, event: str
 ) -> None:

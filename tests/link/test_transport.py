@@ -19,6 +19,7 @@ from band_trio.link.net.dialler import DialError, dial
 from band_trio.link.rest.exchange import CutOff, Reply, Unreached
 from band_trio.link.rest.transport import HEAD_BYTES, IDLE_SECONDS, Transport
 from tests.link.servers import Handler, ok, read_request, serving
+from tests.support.for_each import for_each
 
 KEY = "thnv_a_sesame"
 
@@ -93,7 +94,7 @@ async def test_requests_reach_the_server_as_they_are_and_share_a_connection() ->
     assert third.endswith(b"\r\nContent-Length: 0\r\n\r\n")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "status", "body"),
     [
         (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b""),
@@ -109,7 +110,7 @@ async def test_requests_reach_the_server_as_they_are_and_share_a_connection() ->
     ],
     ids=["204", "304", "empty", "chunked", "interim answers"],
 )  # fmt: skip
-@pytest.mark.parametrize("size", [1, 7, 10_000])
+@for_each("size", [1, 7, 10_000])
 async def test_any_framing_in_pieces_of_any_size(
     answer: bytes, status: int, body: bytes, size: int
 ) -> None:
@@ -142,7 +143,7 @@ async def test_of_equal_headers_the_first_counts() -> None:
 # --------------------------------------------------------------------------- connections
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         ok(more=b"Connection: close\r\n"),
@@ -228,7 +229,7 @@ async def test_a_cancelled_request_closes_its_connection() -> None:
             await closed.wait()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "flaw", "connections"),
     [
         (ok(b"x" * 1000), "", 1),
@@ -260,7 +261,7 @@ async def test_g86_c68_a_body_is_read_up_to_its_limit_and_what_is_left_goes_with
 # --------------------------------------------------------------------------- faults
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "said"),
     [
         (b"", "without an answer"),

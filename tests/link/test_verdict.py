@@ -21,11 +21,12 @@ from band_trio.link.channel.verdict import (
     judge,
 )
 from band_trio.protocol.events import Supersede
+from tests.support.for_each import for_each
 
 GONE = Supersede("session.already_connected", "newer")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "first", "again"),
     [
         (401, BandAuthError, CheckKey),
@@ -53,8 +54,8 @@ def test_c43_upgrade_answers(status: int, first: type, again: type) -> None:
     assert isinstance(judge(end, "ws://x", first=False), again)
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("status", [429, 503])
+@for_each("first", [True, False])
+@for_each("status", [429, 503])
 def test_c43_a_told_wait_is_a_minimum(status: int, first: bool) -> None:
     end = ConnectionEnd("busy", status=status, retry_after=7.0)
     verdict = judge(end, "ws://x", first=first)

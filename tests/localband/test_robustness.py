@@ -19,6 +19,7 @@ from band_trio.localband import Cut, LocalAgent, LocalBand, open_local_band
 from band_trio.localband.hub import Session
 from band_trio.localband.outbox import Close, Outbox
 from tests.localband.kit import Gone, Refused, open_rest, open_socket
+from tests.support.for_each import for_each
 
 PURE = [
     "agent_api",
@@ -39,7 +40,7 @@ PURE = [
 NO_IO = {"trio", "httpx", "starlette", "hypercorn", "trio_websocket", "socket", "time"}
 
 
-@pytest.mark.parametrize("name", PURE)
+@for_each("name", PURE)
 def test_the_world_does_no_io(name: str) -> None:
     folder = Path(band_trio.localband.__file__).parent
     tree = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ from band_trio.tools.catalogue import iter_tool_definitions
 from band_trio.tools.custom import CustomTools
 from band_trio.types import Capability, ToolCallOutcome
 from tests.mcp.kit import CHAT, open_turn, text_of
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 HELLO = {"chat_id": "r1", "content": "hello", "mentions": ["u1"]}
 
@@ -83,14 +83,12 @@ async def test_a_call_lands_on_the_turn_of_its_room() -> None:
     assert "no work under way" in str(late.error_message)
 
 
-async def test_a_chat_id_that_is_none_is_refused() -> None:
-    members: list[Any] = [None, "", "a/b", "x" * 256, 5, "a\n"]
-    for chat_id in members:
-        with member(chat_id):
-            send = by_name(build_mcp_registrations(OpenTurns().get, CHAT))["band_send_message"]
-            outcome = await send.execute({**HELLO, "chat_id": chat_id}, None)
-            assert not outcome.ok
-            assert outcome.value.startswith("Invalid arguments for band_send_message: chat_id: ")
+@for_each("chat_id", [None, "", "a/b", "x" * 256, 5, "a\n"])
+async def test_a_chat_id_that_is_none_is_refused(chat_id: Any) -> None:
+    send = by_name(build_mcp_registrations(OpenTurns().get, CHAT))["band_send_message"]
+    outcome = await send.execute({**HELLO, "chat_id": chat_id}, None)
+    assert not outcome.ok
+    assert outcome.value.startswith("Invalid arguments for band_send_message: chat_id: ")
 
 
 async def test_a_room_bound_server_takes_the_room_of_the_connection() -> None:
@@ -234,21 +232,21 @@ def test_a_long_result_is_shortened() -> None:
     assert len(text_of(long)) <= 50_000
 
 
-def test_every_result_can_be_sent() -> None:
-    members_1: list[Any] = [True, False]
-    members_2: list[Any] = [
+@for_each(
+    "value",
+    [
         "Mar\ud800ia",
         {"name\ud800": ["Mar\ud800ia"]},
         {"content": [{"type": "text", "text": "Mar\ud800ia"}]},
         {"content": [{"type": "image", "data": "\ud800", "mimeType": "\ud800"}]},
         {"content": [{"type": "audio", "data": "\ud800", "mimeType": "\ud800"}]},
         {"content": [{"type": "resource_link", "uri": "a:\ud800", "name": "x"}]},
-    ]
-    for ok in members_1:
-        for value in members_2:
-            with member(ok, value):
-                sent = as_mcp_result(ToolCallOutcome(value, ok=ok)).model_dump_json()
+    ],
+)
+@for_each("ok", [True, False])
+def test_every_result_can_be_sent(value: Any, ok: bool) -> None:
+    sent = as_mcp_result(ToolCallOutcome(value, ok=ok)).model_dump_json()
 
-                assert "\ufffd" in sent
-                assert "\\ud800" not in sent
-                sent.encode()
+    assert "\ufffd" in sent
+    assert "\\ud800" not in sent
+    sent.encode()

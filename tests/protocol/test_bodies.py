@@ -25,6 +25,7 @@ from band_trio.protocol.rest import (
 )
 from band_trio.protocol.structure import structure
 from tests.protocol.strategies import json_values, objects, wild_values
+from tests.support.for_each import for_each
 
 
 def message(**more: Any) -> ChatMessage:
@@ -65,7 +66,7 @@ def test_bad_fields_of_an_error_do_not_cost_the_others(raw: dict[str, Any]) -> N
     assert error.details == (raw["details"] if isinstance(raw.get("details"), dict) else {})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("told", "seconds"),
     [
         (12, 12.0),
@@ -91,7 +92,7 @@ def test_a_wait_is_a_number_of_seconds_or_nothing(told: object, seconds: float |
     assert ErrorBody.read({"error": {"retry_after": told}}).retry_after == seconds
 
 
-@pytest.mark.parametrize("body", [None, "", [], {}, {"error": None}, {"error": "no"}, {"data": 1}])
+@for_each("body", [None, "", [], {}, {"error": None}, {"error": "no"}, {"data": 1}])
 def test_no_error_object_is_an_empty_error(body: object) -> None:
     assert ErrorBody.read(body) == ErrorBody()
 
@@ -134,7 +135,7 @@ def test_a_page_of_any_shape_is_read_or_refused(body: Any) -> None:
     assert page.next_cursor != ""
 
 
-@pytest.mark.parametrize("body", [{}, {"data": None}, {"data": {}}, {"data": "abc"}, [], None])
+@for_each("body", [{}, {"data": None}, {"data": {}}, {"data": "abc"}, [], None])
 def test_a_page_without_items_is_not_an_empty_page(body: object) -> None:
     with pytest.raises(RemoteProtocolError):
         Page.read(body, ChatRoom)
@@ -152,7 +153,7 @@ def test_a_bad_row_is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> No
     assert "SECRET" not in caplog.text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("metadata", "cursor", "cut"),
     [
         ({"has_more": True, "next_cursor": "c"}, "c", False),
@@ -211,7 +212,7 @@ def test_offset_pages_are_counted() -> None:
 # --------------------------------------------------------------------------- messages
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("metadata", "mentioned"),
     [
         ({"mentions": [{"id": "a"}]}, True),

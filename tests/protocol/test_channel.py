@@ -21,6 +21,7 @@ from band_trio.protocol.phoenix import (
     Phase,
     Signal,
 )
+from tests.support.for_each import for_each
 
 TOPIC = "chat_room:r1"
 
@@ -215,7 +216,7 @@ def test_the_first_reply_decides_a_join(joined: Channel) -> None:
     assert joined.phase is Phase.JOINED
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("payload", "reason"),
     [
         ({"status": "error", "response": {"reason": "unauthorized"}}, "unauthorized"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
 from tests.protocol.strategies import json_values, wild_texts, wild_values
+from tests.support.for_each import for_each
 
 
 @given(json_values)
@@ -69,8 +70,8 @@ def test_nothing_of_the_data_gets_into_the_error() -> None:
         assert caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
-@pytest.mark.parametrize("frame", ["{}", "[{}]", '{{"a":{}}}', '["\\ud800",{}]'])
+@for_each("constant", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+@for_each("frame", ["{}", "[{}]", '{{"a":{}}}', '["\\ud800",{}]'])
 def test_numbers_without_a_value_are_refused(constant: str, frame: str) -> None:
     with pytest.raises(RemoteProtocolError, match="not JSON"):
         codec.loads(frame.format(constant))
@@ -80,7 +81,7 @@ def test_numbers_without_a_value_are_written_as_null() -> None:
     assert codec.dumps([math.nan, math.inf, -math.inf]) == b"[null,null,null]"
 
 
-@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\ud800\ud800"])
+@for_each("text", ["\ud800", "a\udfffb", "\ud800\ud800"])
 def test_lone_surrogates_become_replacement_characters(text: str) -> None:
     replaced = "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
@@ -101,8 +102,8 @@ def test_the_last_of_equal_keys_counts() -> None:
     assert codec.loads('{"a":1,"a":2,"b":"\\ud800"}') == {"a": 2, "b": "\ufffd"}
 
 
-@pytest.mark.parametrize("tail", ["", ',"\\ud800"'], ids=["orjson", "stdlib"])
-@pytest.mark.parametrize(
+@for_each("tail", ["", ',"\\ud800"'], ids=["orjson", "stdlib"])
+@for_each(
     ("digits", "value"),
     [
         (str(2**64 - 1), 2**64 - 1),
@@ -124,8 +125,8 @@ def nested(depth: int, core: str = "", *, mapping: bool = False) -> str:
     return before * depth + (core or ("0" if mapping else "")) + after * depth
 
 
-@pytest.mark.parametrize("mapping", [False, True], ids=["lists", "objects"])
-@pytest.mark.parametrize("core", ["", '"\\ud800"'], ids=["orjson", "stdlib"])
+@for_each("mapping", [False, True], ids=["lists", "objects"])
+@for_each("core", ["", '"\\ud800"'], ids=["orjson", "stdlib"])
 def test_depth_has_one_limit_and_leaves_room_to_write(mapping: bool, core: str) -> None:
     deepest = nested(codec.MAX_DEPTH, core, mapping=mapping)
     for data in (deepest, deepest.encode()):
@@ -144,7 +145,7 @@ def test_many_brackets_beside_each_other_are_fine() -> None:
     assert codec.loads(json.dumps("[" * 1_000)) == "[" * 1_000
 
 
-@pytest.mark.parametrize("value", [{1, 2}, object(), 2**64, b"bytes", [{"a": {1}}]])
+@for_each("value", [{1, 2}, object(), 2**64, b"bytes", [{"a": {1}}]])
 def test_what_json_cannot_express_is_our_error(value: object) -> None:
     with pytest.raises(TypeError):
         codec.dumps(value)
@@ -161,7 +162,7 @@ def test_a_value_in_itself_is_our_error() -> None:
 MIB = 2**20
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"[" + b"1," * (2 * MIB - 9) + b"1]",
@@ -179,7 +180,7 @@ def test_g86_c68_what_would_take_long_to_read_is_not_read(body: bytes) -> None:
         assert time.thread_time() - began < 0.1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"[" + b"{}," * 120_000 + b"1]",

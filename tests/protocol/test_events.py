@@ -22,6 +22,7 @@ from band_trio.protocol.events import (
 )
 from band_trio.protocol.rest import ChatMessage
 from tests.protocol.strategies import objects, raw_objects, texts
+from tests.support.for_each import for_each
 
 KNOWN = sorted(events.EVENTS)
 
@@ -42,7 +43,7 @@ def test_unknown_events_are_ignored(topic: str, name: str, payload: dict[str, An
     assert parse_event(topic, name, payload) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("topic", "name"),
     [
         ("chat_room:r", "message_updated"),
@@ -92,8 +93,8 @@ def test_a_control_signal_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize("field", ["mode", "scope"])
-@pytest.mark.parametrize("value", ["STOP", "pause", "", None, 1, ["stop"], {"stop": 1}])
+@for_each("field", ["mode", "scope"])
+@for_each("value", ["STOP", "pause", "", None, 1, ["stop"], {"stop": 1}])
 def test_a_control_signal_of_another_word_is_refused(field: str, value: object) -> None:
     with pytest.raises(RemoteProtocolError, match=field) as caught:
         parse_event("agent_control:7c0a", "agent.control", {**CONTROL, field: value})
@@ -119,8 +120,8 @@ def test_a_participant_needs_name_and_type_to_come_and_only_an_id_to_go() -> Non
         parse_event(topic, "participant_added", {"id": "p", "type": "Agent"})
 
 
-@pytest.mark.parametrize(("kind", "name"), [each for each in KNOWN if each[0] != "agent_control"])
-@pytest.mark.parametrize("odd", ["", "\0", "x" * 257], ids=["empty", "control", "long"])
+@for_each(("kind", "name"), [each for each in KNOWN if each[0] != "agent_control"])
+@for_each("odd", ["", "\0", "x" * 257], ids=["empty", "control", "long"])
 def test_g87_c69_an_id_that_cannot_be_used_costs_its_event(kind: str, name: str, odd: str) -> None:
     raw = dict.fromkeys(("content", "message_type", "sender_id", "sender_type", "name", "type"), "")
 
@@ -130,7 +131,7 @@ def test_g87_c69_an_id_that_cannot_be_used_costs_its_event(kind: str, name: str,
     assert len(str(no.value)) < 100
 
 
-@pytest.mark.parametrize("odd", ["", "\0", "x" * 257, 5, ["r"]])
+@for_each("odd", ["", "\0", "x" * 257, 5, ["r"]])
 def test_g87_c69_an_odd_room_never_makes_a_control_one_for_all_rooms(odd: object) -> None:
     with pytest.raises(RemoteProtocolError, match="room_id cannot be read"):
         parse_event(
@@ -158,7 +159,7 @@ def test_a_pushed_message_has_the_class_of_a_listed_one() -> None:
     assert (event.attachments, event.chat_room_id) == ([], None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("topic", "parts"),
     [
         (events.agent_control("a:b"), ("agent_control", "a:b")),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.phoenix import Frame, heartbeat, parse_frame
 from tests.protocol.strategies import integers, json_values, objects, texts, wild_texts, wild_values
+from tests.support.for_each import for_each
 
 refs = st.none() | texts
 names = st.text(min_size=1, max_size=12)
@@ -102,14 +103,14 @@ def test_references_that_are_numbers_become_text() -> None:
     assert parse_frame('[null,-1,"t","e",{}]').ref == "-1"
 
 
-@pytest.mark.parametrize("ref", ["true", "1.0", "[]", "{}", "1e3"])
-@pytest.mark.parametrize("place", ['[{},null,"t","e",{{}}]', '[null,{},"t","e",{{}}]'])
+@for_each("ref", ["true", "1.0", "[]", "{}", "1e3"])
+@for_each("place", ['[{},null,"t","e",{{}}]', '[null,{},"t","e",{{}}]'])
 def test_other_references_are_refused(ref: str, place: str) -> None:
     with pytest.raises(RemoteProtocolError, match="reference"):
         parse_frame(place.format(ref))
 
 
-@pytest.mark.parametrize("payload", ["null", "[]", '"x"', "5", "true"])
+@for_each("payload", ["null", "[]", '"x"', "5", "true"])
 def test_a_payload_that_is_no_object_reads_as_empty(payload: str) -> None:
     assert parse_frame(f'[null,null,"t","e",{payload}]').payload == {}
 

@@ -25,8 +25,9 @@ from band_trio.protocol.rest import (
 )
 from band_trio.protocol.structure import structure, timestamp_text, unstructure
 from tests.protocol.strategies import Wrong, instances, json_values, raw_objects, read, wire_classes
+from tests.support.for_each import for_each
 
-WIRE = pytest.mark.parametrize("cls", wire_classes(), ids=lambda cls: cls.__name__)
+WIRE = for_each("cls", wire_classes(), ids=lambda cls: cls.__name__)
 
 MESSAGE = {
     "id": "m1",
@@ -127,14 +128,14 @@ def test_errors_name_every_field_and_no_value() -> None:
     assert caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize("tags", ["abc", {"a": 1}, 5, ["a", 1], [None]])
+@for_each("tags", ["abc", {"a": 1}, 5, ["a", 1], [None]])
 def test_only_a_list_is_a_list(tags: object) -> None:
     peer = structure({"id": "a", "name": "b", "type": "User", "tags": tags}, Peer)
 
     assert peer.tags is None
 
 
-@pytest.mark.parametrize("odd", [True, 1.0, "1", [1]])
+@for_each("odd", [True, 1.0, "1", [1]])
 def test_only_a_whole_number_is_a_whole_number(odd: object) -> None:
     assert structure({"current_attempt": odd}, Delivery) == Delivery()
     assert structure({"current_attempt": 1}, Delivery) == Delivery(current_attempt=1)
@@ -148,7 +149,7 @@ def test_every_object_has_its_own_containers() -> None:
     assert (two.metadata, two.attachments) == ({}, [])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "when"),
     [
         ("2026-03-01T09:05:00.120000Z", datetime(2026, 3, 1, 9, 5, 0, 120_000, UTC)),
@@ -170,7 +171,7 @@ def test_times_are_utc_or_dropped(text: object, when: datetime | None) -> None:
     assert when is None or (room.inserted_at is not None and room.inserted_at.tzinfo is UTC)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("when", "text"),
     [
         (datetime(2026, 3, 1, 9, 5, tzinfo=UTC), "2026-03-01T09:05:00.000000Z"),

@@ -25,6 +25,7 @@ from band_trio.protocol.phoenix import Frame
 from band_trio.trace import Claimed, GivenUp, Recorded, Started
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import claims, fail, hang, lasting, records, sent, starts
+from tests.support.for_each import for_each
 
 QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
 
@@ -43,7 +44,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
+@for_each("case", REFUSALS)
 async def test_g09_c09_a_refused_claim_starts_no_handler_and_is_no_failure(
     case: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -142,7 +143,7 @@ UNKNOWN: dict[str, Callable[[Stage], RequestRule]] = {
 }
 
 
-@pytest.mark.parametrize("case", UNKNOWN)
+@for_each("case", UNKNOWN)
 async def test_g09_c09_an_unanswered_claim_is_repeated_and_nothing_starts_before_its_answer(
     case: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -178,7 +179,7 @@ async def test_g09_a_told_wait_is_obeyed_before_the_next_claim(
         assert second - first == pytest.approx(25)
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"data": null}', b'{"data": {"x": 1}}', b"<html>"])
+@for_each("body", [b"", b"{}", b'{"data": null}', b'{"data": {"x": 1}}', b"<html>"])
 async def test_g09_a_200_with_an_odd_body_is_a_claim(
     body: bytes, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -332,8 +333,8 @@ ENDS: dict[str, tuple[Callable[[Call], Awaitable[None]], Callable[..., Awaitable
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("when", [0.0, 1.0])
+@for_each("end", ENDS)
+@for_each("when", [0.0, 1.0])
 async def test_g10_every_claim_gets_exactly_one_record(
     end: str, when: float, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -355,8 +356,8 @@ async def test_g10_every_claim_gets_exactly_one_record(
         assert [m for m, _ in records(here)] == answered
 
 
-@pytest.mark.parametrize("step", ["claim", "participants", "context", "handler", "processed"])
-@pytest.mark.parametrize("how", ["interrupt", "stop", "leave", "shutdown", "cancel", "supersede"])
+@for_each("step", ["claim", "participants", "context", "handler", "processed"])
+@for_each("how", ["interrupt", "stop", "leave", "shutdown", "cancel", "supersede"])
 async def test_g10_a_claim_that_is_ended_at_any_step_gets_one_record(
     step: str, how: str, autojump_clock: trio.testing.MockClock
 ) -> None:

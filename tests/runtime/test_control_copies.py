@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import trio
 import trio.testing
 
@@ -10,6 +9,7 @@ from band_trio import Agent, SessionConfig
 from band_trio.protocol.events import Mode
 from band_trio.protocol.phoenix import Frame
 from tests.runtime.harness import Stage, stage
+from tests.support.for_each import for_each
 
 UNPROBED = SessionConfig(stopped_resync_seconds=1e6)
 """No answer of the platform corrects what a copy does."""
@@ -91,7 +91,7 @@ async def test_g24_an_agent_wide_stop_is_applied_once_although_a_room_is_announc
             agent.stop(grace=0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("controls", "rooms_stopped"),
     [
         ([("stop", "all"), ("play", "one")], 1),

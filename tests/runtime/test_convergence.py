@@ -15,6 +15,7 @@ from band_trio.localband.fault_rules import Cut, UpgradeRule
 from band_trio.runtime.listing import LIST_BURST, LIST_EVERY
 from band_trio.trace import EpochBegan, EpochEnded, Joined, Read, RoomServed, TraceEvent
 from tests.runtime.harness import Stage, stage
+from tests.support.for_each import for_each
 
 QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
 
@@ -39,7 +40,7 @@ def unheard(here: Stage) -> Any:
     )
 
 
-@pytest.mark.parametrize("count", [0, 1, 100, 101, 250])
+@for_each("count", [0, 1, 100, 101, 250])
 async def test_g29_c42_every_room_of_every_page_is_served(
     count: int, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -62,8 +63,8 @@ FAILURES: dict[str, Callable[[Stage, int], Any]] = {
 }
 
 
-@pytest.mark.parametrize("how", FAILURES)
-@pytest.mark.parametrize("times", [1, 8])
+@for_each("how", FAILURES)
+@for_each("times", [1, 8])
 async def test_g29_c35_after_a_reconnect_membership_converges_however_often_the_listing_fails(
     how: str, times: int, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -144,7 +145,7 @@ async def test_g29_a_listing_that_never_holds_together_takes_nobody_out_and_lets
             assert served(here, agent) == {*rooms[1:], new}
 
 
-@pytest.mark.parametrize("times", [0, 1, 9])
+@for_each("times", [0, 1, 9])
 async def test_g29_the_listing_is_read_until_it_succeeds_whatever_else_asks_for_it(
     times: int, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -276,7 +277,7 @@ async def test_g29_many_removals_cause_few_listings_and_none_later(
             assert len(here.band.log.requests("chats")) == before
 
 
-@pytest.mark.parametrize("meta", ['"total_count": 2, ', "", '"total_count": 1, '])
+@for_each("meta", ['"total_count": 2, ', "", '"total_count": 1, '])
 async def test_g29_a_listing_with_an_unreadable_row_or_no_count_proves_no_absence_but_ends(
     meta: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -364,7 +365,7 @@ async def struck(here: Stage, rule: UpgradeRule, times: int) -> None:
     await here.band.until(lambda: rule.hits >= times)
 
 
-@pytest.mark.parametrize("how", ["fin", "rst", "close 1011", "close 1012", "silence"])
+@for_each("how", ["fin", "rst", "close 1011", "close 1012", "silence"])
 async def test_g62_is_connected_tells_the_truth(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:

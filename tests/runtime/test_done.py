@@ -25,6 +25,7 @@ from tests.runtime.views import (
     records,
     starts,
 )
+from tests.support.for_each import for_each
 
 POLLING = SessionConfig(idle_resync_seconds=5, idle_resync_max_seconds=5)
 
@@ -142,7 +143,7 @@ def lost(band: LocalBand, how: str) -> None:
 LOST = ["stored", "not stored", "silence"]
 
 
-@pytest.mark.parametrize("how", LOST)
+@for_each("how", LOST)
 async def test_g40_g41_an_interrupt_during_a_claim_whose_answer_is_lost_consumes_the_message(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -162,7 +163,7 @@ async def test_g40_g41_an_interrupt_during_a_claim_whose_answer_is_lost_consumes
         assert here.adapter.interrupts == [(room, "interrupt")]
 
 
-@pytest.mark.parametrize("how", LOST)
+@for_each("how", LOST)
 async def test_g41_g49_a_stop_after_the_interrupt_of_such_a_claim_decides(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -183,7 +184,7 @@ async def test_g41_g49_a_stop_after_the_interrupt_of_such_a_claim_decides(
         assert here.adapter.texts == ["before", "work"]
 
 
-@pytest.mark.parametrize("how", LOST)
+@for_each("how", LOST)
 async def test_g40_g54_an_interrupt_during_such_a_claim_holds_in_the_room_joined_again(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:

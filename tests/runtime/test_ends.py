@@ -28,6 +28,7 @@ from band_trio.trace import (
 )
 from tests.runtime.harness import Call, Stage
 from tests.runtime.lifecycle_kit import LifeStage, Noted, life, raises
+from tests.support.for_each import for_each
 
 
 async def hang(call: Call) -> None:
@@ -80,7 +81,7 @@ ENDS: dict[Callable[[LifeStage], Awaitable[None]], tuple[type[Exception], str]] 
 }
 
 
-@pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
+@for_each("end", ENDS, ids=lambda end: end.__name__)
 async def test_g60_a_terminal_end_leaves_run_bare_and_typed(
     end: Callable[[LifeStage], Awaitable[None]], autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -165,7 +166,7 @@ async def test_g60_a_conflict_waits_as_long_as_asked_and_then_says_so(
         await here.assert_nothing_left()
 
 
-@pytest.mark.parametrize("way", ["run", "nursery.start", "async with"])
+@for_each("way", ["run", "nursery.start", "async with"])
 async def test_g60_every_way_to_run_an_agent_raises_the_error_itself(
     way: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -206,8 +207,8 @@ async def ended_by(agent: Agent, stop_after: float | None) -> BaseException | No
     return error
 
 
-@pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt])
-@pytest.mark.parametrize("where", ["handler", "child", "group"])
+@for_each("end", [SystemExit, KeyboardInterrupt])
+@for_each("where", ["handler", "child", "group"])
 async def test_g44_g57_c18_an_end_of_the_program_from_a_turn_leaves_run_as_itself_and_in_order(
     where: str, end: type[BaseException], autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -278,7 +279,7 @@ async def test_g60_a_cancellation_does_not_hide_the_error_that_came_before_it(
         await here.assert_nothing_left()
 
 
-@pytest.mark.parametrize("hook", ["on_cleanup", "cleanup_all", "on_interrupt"])
+@for_each("hook", ["on_cleanup", "cleanup_all", "on_interrupt"])
 async def test_g57_an_end_of_the_program_from_a_hook_leaves_run_as_itself(
     hook: str, autojump_clock: trio.testing.MockClock
 ) -> None:

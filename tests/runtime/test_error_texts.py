@@ -13,6 +13,7 @@ from band_trio import SessionConfig
 from band_trio.localband.world import World
 from band_trio.trace import Marked
 from tests.runtime.harness import Call, Stage, stage
+from tests.support.for_each import for_each
 
 
 async def rows(here: Stage, room: str) -> list[dict[str, Any]]:
@@ -58,7 +59,7 @@ TEXTS: dict[str, tuple[Callable[[str], BaseException], Callable[[str], bool]]] =
 }
 
 
-@pytest.mark.parametrize("case", TEXTS)
+@for_each("case", TEXTS)
 async def test_g79_c14_error_text_is_clean_short_masked_and_accepted_at_once(
     case: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -18,6 +18,7 @@ from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
 from band_trio.trace import Ended, Recorded, Started, TraceEvent
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import LifeStage, life, raises
+from tests.support.for_each import for_each
 
 
 def failed_text(here: LifeStage, message_id: str) -> str:
@@ -33,11 +34,11 @@ class OtherError(BaseException):
     """Neither an `Exception` nor the end of the program."""
 
 
-FOREIGN = pytest.mark.parametrize("make", [own_group, asyncio.CancelledError, OtherError])
+FOREIGN = for_each("make", [own_group, asyncio.CancelledError, OtherError])
 
 
 @FOREIGN
-@pytest.mark.parametrize("where", ["handler", "task", "started"])
+@for_each("where", ["handler", "task", "started"])
 async def test_g44_c18_any_error_fails_its_turn_only(
     where: str, make: Callable[[], BaseException], autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -67,7 +68,7 @@ async def test_g44_c18_any_error_fails_its_turn_only(
 
 
 @FOREIGN
-@pytest.mark.parametrize("hook", ["on_started", "serve", "on_interrupt", "on_cleanup", "block"])
+@for_each("hook", ["on_started", "serve", "on_interrupt", "on_cleanup", "block"])
 async def test_g44_g57_any_error_of_a_hook_is_one_like_any_other(
     hook: str, make: Callable[[], BaseException], autojump_clock: trio.testing.MockClock
 ) -> None:

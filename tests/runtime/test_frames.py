@@ -24,6 +24,7 @@ from band_trio.runtime.room.execution import ExecutionContext
 from band_trio.runtime.turn import roster
 from band_trio.trace import Controlled, EpochBegan, RoomServed, Started
 from tests.runtime.harness import Call, Stage, reply, stage
+from tests.support.for_each import for_each
 
 # ------------------------------------------------------------------ frames of no use
 
@@ -74,7 +75,7 @@ async def ready(here: Stage, text: str = "first") -> str:
     return room
 
 
-@pytest.mark.parametrize("frame", [*COUNTED, *IGNORED])
+@for_each("frame", [*COUNTED, *IGNORED])
 async def test_g78_a_bad_frame_costs_that_frame_only(
     frame: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import attrs
-import pytest
 import trio
 import trio.testing
 
@@ -15,6 +14,7 @@ from band_trio.localband import posting
 from band_trio.runtime.room.execution import ExecutionContext
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import fail, hang, lasting, reads, sent
+from tests.support.for_each import for_each
 
 QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
 
@@ -188,7 +188,7 @@ async def test_g63_without_hydration_the_bootstrap_is_empty(
         assert reads(here, room).count("context") == 0
 
 
-@pytest.mark.parametrize("how", ["403", "500", "hang"])
+@for_each("how", ["403", "500", "hang"])
 async def test_g64_c34_a_history_that_cannot_be_read_is_never_taken_for_an_empty_one(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -241,7 +241,7 @@ async def silent(call: Call) -> None:
     await trio.lowlevel.checkpoint()
 
 
-@pytest.mark.parametrize("end", ["raise", "say nothing", "not accepted", "interrupt", "stop"])
+@for_each("end", ["raise", "say nothing", "not accepted", "interrupt", "stop"])
 async def test_g64_g65_g66_a_turn_that_was_not_completed_is_told_again(
     end: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -425,8 +425,8 @@ async def test_g33_the_roster_is_stale_after_a_reconnect_although_its_topic_is_n
         assert "Guest" in str(here.adapter.calls[2].participants_msg)
 
 
-@pytest.mark.parametrize("by", ["runtime", "tool"])
-@pytest.mark.parametrize("rows", ["one is odd", "none"])
+@for_each("by", ["runtime", "tool"])
+@for_each("rows", ["one is odd", "none"])
 async def test_g33_c34_who_is_missing_from_an_incomplete_roster_has_not_left(
     rows: str, by: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -545,7 +545,7 @@ async def warmed_up(here: Stage, room: str) -> int:
     return reads(here, room).count("participants")
 
 
-@pytest.mark.parametrize("how", ["sender", "mention", "reference"])
+@for_each("how", ["sender", "mention", "reference"])
 async def test_g85_c67_somebody_who_is_not_known_is_looked_up_before_the_turn(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -21,6 +21,7 @@ from band_trio.localband.records import ActivityRecord
 from band_trio.trace import ActivityReported
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
 from tests.runtime.views import fail, hang, lasting, records, sent, started_at
+from tests.support.for_each import for_each
 
 QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
 
@@ -41,7 +42,7 @@ def assert_series(words: list[bool]) -> None:
     assert not words or (words[0] and not words[-1]), words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seconds", "expected"),
     [
         (0.0, []),
@@ -104,7 +105,7 @@ async def not_accepted_once(call: Call) -> None:
     raise InputNotAccepted("busy")
 
 
-@pytest.mark.parametrize("end", ["raise", "not accepted", "interrupt", "stop", "leave", "shutdown"])
+@for_each("end", ["raise", "not accepted", "interrupt", "stop", "leave", "shutdown"])
 async def test_g71_c58_however_the_turn_ends_the_last_word_is_false(
     end: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -133,8 +134,8 @@ async def test_g71_c58_however_the_turn_ends_the_last_word_is_false(
         assert reported(here)[0] is True
 
 
-@pytest.mark.parametrize("how", ["slow", "hang", "500", "403", "cut", "unreachable"])
-@pytest.mark.parametrize("seconds", [0.0, 0.3, 1.0, 7.0])
+@for_each("how", ["slow", "hang", "500", "403", "cut", "unreachable"])
+@for_each("seconds", [0.0, 0.3, 1.0, 7.0])
 async def test_g72_c58_a_slow_or_broken_indicator_delays_neither_turn_nor_record_nor_mark(
     how: str, seconds: float, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -21,6 +21,7 @@ from band_trio.runtime import instance_lock as module
 from band_trio.runtime.instance_lock import instance_lock, lock_path
 from tests.runtime.harness import Call
 from tests.runtime.lifecycle_kit import Noted, life
+from tests.support.for_each import for_each
 
 
 async def test_g61_a_second_instance_is_refused_before_any_other_side_effect(
@@ -213,7 +214,7 @@ def test_g61_an_earlier_longer_text_is_gone() -> None:
         assert "x" not in lock_path("a-1").read_text()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "quoted"),
     [
         (b"pid 7\n\x1b[31mforged\r\n", r" (pid 7\\n\\x1b[31mforged)."),

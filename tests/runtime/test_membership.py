@@ -18,6 +18,7 @@ from tests.runtime.lifecycle_kit import (
     life,
     raises,
 )
+from tests.support.for_each import for_each
 
 Withdraw = Callable[[LifeStage, str], Awaitable[None]]
 
@@ -55,7 +56,7 @@ def story(here: LifeStage, *kinds: type[TraceEvent]) -> list[tuple[str, str]]:
 # ------------------------------------------------------------------ leaving
 
 
-@pytest.mark.parametrize("withdraw", [removed, deleted, unlisted])
+@for_each("withdraw", [removed, deleted, unlisted])
 async def test_g54_c56_leaving_ends_the_turn_writes_nothing_and_cleans_up_once(
     withdraw: Withdraw, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -225,8 +226,8 @@ async def test_g55_a_control_for_the_new_membership_does_not_touch_the_old_turn(
         assert here.adapter.texts == ["slow", "slow"]
 
 
-@pytest.mark.parametrize("slow", [False, True], ids=["quick", "slow"])
-@pytest.mark.parametrize("by", ["signal", "room"])
+@for_each("slow", [False, True], ids=["quick", "slow"])
+@for_each("by", ["signal", "room"])
 async def test_g54_a_stop_of_the_old_membership_does_not_reach_the_next_one(
     by: str, slow: bool, autojump_clock: trio.testing.MockClock
 ) -> None:

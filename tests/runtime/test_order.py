@@ -29,6 +29,7 @@ from tests.runtime.views import (
     started_at,
     starts,
 )
+from tests.support.for_each import for_each
 
 QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
 """No poll comes into the way."""
@@ -58,7 +59,7 @@ async def test_g01_g02_calls_of_one_room_never_overlap_and_one_claim_is_held_at_
         assert order == [(m, what) for m in messages for what in (Claimed, Recorded)]
 
 
-@pytest.mark.parametrize("how", ["interrupt", "stop", "leave"])
+@for_each("how", ["interrupt", "stop", "leave"])
 async def test_g01_a_turn_that_dies_slowly_holds_its_room_until_it_has_ended(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -147,7 +148,7 @@ def failing(route: str) -> Callable[[Stage, str], None]:
 ROUTES = ["messages", "processing", "processed", "participants", "context", "activity"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "breakage",
     [slow_handler, failing_handler, *map(slow, ROUTES), *map(failing, ROUTES)],
     ids=lambda breakage: breakage.__name__,
@@ -346,7 +347,7 @@ async def read_once_more(here: Stage, room: str) -> None:
 # --------------------------------------------------------------------------- copies
 
 
-@pytest.mark.parametrize("copies", [2, 5, 200])
+@for_each("copies", [2, 5, 200])
 async def test_g21_copies_of_a_push_cause_one_turn(
     copies: int, autojump_clock: trio.testing.MockClock
 ) -> None:

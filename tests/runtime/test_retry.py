@@ -10,6 +10,7 @@ from band_trio import BandConfigError, InputNotAccepted, SessionConfig
 from band_trio.runtime.journal import entries
 from band_trio.trace import Claimed, GivenUp, Recorded, Started
 from tests.runtime.harness import Call, Stage, reply, stage
+from tests.support.for_each import for_each
 
 THREE = SessionConfig(max_message_retries=3, retry_base_seconds=4, hold_seconds=60)
 
@@ -32,7 +33,7 @@ async def errors_in(here: Stage, room: str) -> list[str]:
     return [row["content"] for row in rows if row["message_type"] == "error"]
 
 
-@pytest.mark.parametrize("budget", [1, 2, 4])
+@for_each("budget", [1, 2, 4])
 async def test_g34_a_message_is_run_to_failure_as_often_as_the_budget_says(
     budget: int, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -265,7 +266,7 @@ async def test_g18_claims_of_a_set_aside_message_that_hang_become_rare(
             assert trio.current_time() - began <= 120  # as long as an idle room waits
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "answer"), [(409, "refused"), (422, "refused"), (403, "refused"), (404, "gone")]
 )
 async def test_g18_a_definite_refusal_of_a_claim_does_not_block(

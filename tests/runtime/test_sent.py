@@ -16,6 +16,7 @@ from band_trio.localband.faults import Faults
 from band_trio.trace import Posted, Recorded
 from tests.runtime.harness import Call, Stage, stage
 from tests.runtime.views import sent as requests
+from tests.support.for_each import for_each
 
 LOST: dict[str, Callable[..., RequestRule]] = {
     "504": lambda f, commit, **at: f.on_request(
@@ -56,7 +57,7 @@ async def own_rows(here: Stage, room: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["sender_id"] == here.account.id]
 
 
-@pytest.mark.parametrize("how", LOST)
+@for_each("how", LOST)
 async def test_g83_g76_c65_a_message_that_was_stored_is_found_and_counts_as_sent(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -77,7 +78,7 @@ async def test_g83_g76_c65_a_message_that_was_stored_is_found_and_counts_as_sent
         assert [event.kind for event in here.seen(Recorded)] == ["processed"]
 
 
-@pytest.mark.parametrize("how", LOST)
+@for_each("how", LOST)
 async def test_g83_g76_c65_a_message_that_was_not_stored_stays_unknown_after_two_seconds(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:

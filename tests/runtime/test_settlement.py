@@ -28,6 +28,7 @@ from tests.runtime.views import (
     sent,
     starts,
 )
+from tests.support.for_each import for_each
 
 QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
 
@@ -56,10 +57,8 @@ STORED: dict[str, Callable[..., Any]] = {
 # --------------------------------------------------------------------------- kept until accepted
 
 
-@pytest.mark.parametrize("how", BREAKAGES)
-@pytest.mark.parametrize(
-    ("route", "behaviour"), [("processed", reply), ("failed", fail)], ids=["g11", "g12"]
-)
+@for_each("how", BREAKAGES)
+@for_each(("route", "behaviour"), [("processed", reply), ("failed", fail)], ids=["g11", "g12"])
 async def test_g11_g12_a_mark_is_tried_until_the_platform_has_it_and_nothing_runs_again(
     how: str, route: str, behaviour: Behaviour, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -266,8 +265,8 @@ async def reconnect(here: Stage, room: str) -> None:
     await trio.lowlevel.checkpoint()
 
 
-@pytest.mark.parametrize("act", [interrupt, stop, leave, reconnect], ids=lambda act: act.__name__)
-@pytest.mark.parametrize(("route", "behaviour"), [("processed", reply), ("failed", fail)])
+@for_each("act", [interrupt, stop, leave, reconnect], ids=lambda act: act.__name__)
+@for_each(("route", "behaviour"), [("processed", reply), ("failed", fail)])
 async def test_g13_c11_a_mark_in_flight_is_cut_off_by_nothing_and_then_kept(
     route: str,
     behaviour: Behaviour,
@@ -305,9 +304,7 @@ async def leave_and_come_back(here: Stage, room: str) -> None:
     here.band.send_frame(here.account, f"agent_rooms:{here.account.id}", "room_added", {"id": room})
 
 
-@pytest.mark.parametrize(
-    "act", [interrupt, stop_and_play, leave_and_come_back], ids=lambda act: act.__name__
-)
+@for_each("act", [interrupt, stop_and_play, leave_and_come_back], ids=lambda act: act.__name__)
 async def test_g13_g14_c11_after_a_mark_that_hangs_only_the_mark_is_repeated(
     act: Callable[[Stage, str], Awaitable[None]], autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -401,7 +398,7 @@ async def test_g13_g14_a_room_that_breaks_does_not_cut_off_a_mark_or_run_it_agai
 # --------------------------------------------------------------------------- never run again
 
 
-@pytest.mark.parametrize("how", BREAKAGES)
+@for_each("how", BREAKAGES)
 async def test_g14_c11_a_message_whose_mark_is_lost_is_not_run_again_when_it_is_served_again(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -427,8 +424,8 @@ async def test_g14_c11_a_message_whose_mark_is_lost_is_not_run_again_when_it_is_
         assert here.band.attempts(message, here.account) == ["success"]
 
 
-@pytest.mark.parametrize("then", ["422", "404", "409"])
-@pytest.mark.parametrize("how", STORED)
+@for_each("then", ["422", "404", "409"])
+@for_each("how", STORED)
 async def test_g14_g15_g16_c10_a_mark_that_was_stored_without_an_answer_is_settled(
     how: str, then: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -458,8 +455,8 @@ FINAL = {
 }
 
 
-@pytest.mark.parametrize("how", FINAL)
-@pytest.mark.parametrize(("route", "behaviour"), [("processed", reply), ("failed", fail)])
+@for_each("how", FINAL)
+@for_each(("route", "behaviour"), [("processed", reply), ("failed", fail)])
 async def test_g15_c10_a_final_answer_ends_the_matter(
     how: str, route: str, behaviour: Behaviour, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import trio
 import trio.lowlevel
 import trio.testing
@@ -20,6 +19,7 @@ from tests.runtime.lifecycle_kit import (
     raises,
     stopped,
 )
+from tests.support.for_each import for_each
 
 
 async def hang(call: Call) -> None:
@@ -113,8 +113,8 @@ async def test_g53_the_trace_says_the_same_as_the_report(
 # ------------------------------------------------------------------ hooks
 
 
-@pytest.mark.parametrize("hook", ["on_cleanup", "cleanup_all", "registered"])
-@pytest.mark.parametrize("how", ["raises", "raises a group", "raises BaseException", "hangs"])
+@for_each("hook", ["on_cleanup", "cleanup_all", "registered"])
+@for_each("how", ["raises", "raises a group", "raises BaseException", "hangs"])
 async def test_g56_c57_a_clean_up_that_fails_is_in_the_report_and_nothing_else(
     hook: str, how: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -30,6 +30,7 @@ from tests.runtime.lifecycle_kit import (
     raises,
     run_and_strike,
 )
+from tests.support.for_each import for_each
 
 Strike = Callable[[Agent, trio.CancelScope], None]
 
@@ -247,7 +248,7 @@ def assert_helpful(error: BaseException) -> None:
         assert re.search("[Cc]heck|URL right", str(error)), str(error)
 
 
-@pytest.mark.parametrize("fault", AT_ONCE, ids=lambda fault: fault.__name__)
+@for_each("fault", AT_ONCE, ids=lambda fault: fault.__name__)
 async def test_g57_g60_c18_c54_a_definite_failure_of_the_start_is_raised_as_it_is_and_leaves_nothing(
     fault: Callable[[LifeStage], None], autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -27,6 +27,7 @@ from tests.runtime.lifecycle_kit import (
     life,
     stopped,
 )
+from tests.support.for_each import for_each
 
 
 async def hang(call: Call) -> None:
@@ -95,8 +96,8 @@ async def test_g51_the_grace_lets_turns_finish(autojump_clock: trio.testing.Mock
         assert ends == [(first, "returned"), (second, "shutdown")]
 
 
-@pytest.mark.parametrize("second", [0.0, 1.0, 25.0])
-@pytest.mark.parametrize("phase", ["turn", "on_cleanup", "cleanup_all", "mark", "pending mark"])
+@for_each("second", [0.0, 1.0, 25.0])
+@for_each("phase", ["turn", "on_cleanup", "cleanup_all", "mark", "pending mark"])
 async def test_g51_c53_a_second_stop_can_only_bring_the_end_forward(
     phase: str, second: float, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -16,6 +16,7 @@ from band_trio.trace import TraceEvent
 from tests.runtime.harness import Call, Stage, stage
 from tests.runtime.invariants import check, check_final
 from tests.runtime.lifecycle_kit import AtStep, stride
+from tests.support.for_each import for_each
 
 ROUTES = [
     "messages", "processing", "participants", "context", "activity",
@@ -61,8 +62,8 @@ async def answers(here: Stage, room: str) -> list[str]:
     return [row["content"].split(" ", 1)[-1] for row in said if row["message_type"] == "text"]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("route", ROUTES)
+@for_each("fault", FAULTS)
+@for_each("route", ROUTES)
 async def test_g10_g11_g12_g76_any_fault_of_any_request_of_a_turn(
     route: str, fault: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -20,6 +20,7 @@ from band_trio.trace import Consumed, Ended, Recorded
 from band_trio.types import PlatformMessage
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
 from tests.runtime.views import lasting, payload, push_again, sent
+from tests.support.for_each import for_each
 
 
 class Foreign(BaseException):
@@ -43,7 +44,7 @@ def raising(error: BaseException) -> Any:
     return behaviour
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "text"),
     [
         (ValueError("odd"), "ValueError: odd"),
@@ -246,7 +247,7 @@ async def test_g42_tools_of_a_finished_turn_do_nothing(
             assert len(here.band.log.requests()) == requests
 
 
-@pytest.mark.parametrize("how", ["nothing", "raises", "reports", "reports and raises", "off"])
+@for_each("how", ["nothing", "raises", "reports", "reports and raises", "off"])
 async def test_g69_a_given_up_message_shows_exactly_one_error(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:

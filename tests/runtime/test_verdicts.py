@@ -15,6 +15,7 @@ from band_trio.errors import BandApiError, BandToolError
 from band_trio.tools.failures import AgentFailure
 from band_trio.trace import Marked, Recorded
 from tests.runtime.harness import Behaviour, Call, Scripted, Stage, reply, stage
+from tests.support.for_each import for_each
 
 FAILURE = AgentFailure("a-model", "The model is not there.")
 
@@ -149,7 +150,7 @@ async def rows(here: Stage, room: str) -> list[dict[str, Any]]:
     return [row for row in everything if row["sender_id"] == here.account.id]
 
 
-@pytest.mark.parametrize("behaviour", VERDICTS, ids=lambda each: each.__name__)
+@for_each("behaviour", VERDICTS, ids=lambda each: each.__name__)
 async def test_g67_g68_c12_what_was_recorded_decides(
     behaviour: Behaviour, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -178,7 +179,7 @@ async def test_g67_a_send_that_was_refused_is_no_reply(
         assert [event.kind for event in here.seen(Recorded)] == ["failed"]
 
 
-@pytest.mark.parametrize("lost", ["504", "cut", "hang"])
+@for_each("lost", ["504", "cut", "hang"])
 async def test_g67_g76_c25_a_send_of_unknown_outcome_counts_as_a_reply(
     lost: str, autojump_clock: trio.testing.MockClock
 ) -> None:

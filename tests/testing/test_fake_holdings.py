@@ -10,7 +10,7 @@ from band_trio.errors import BandApiError, BandConfigError, BandToolError
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
 from band_trio.types import TurnEffect
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 MEMORY: dict[str, Any] = {
     "content": "Maria likes tea", "system": "long_term", "type": "semantic", "segment": "user",
@@ -53,24 +53,23 @@ async def test_a_mutual_request_is_approved_at_once() -> None:
         await tools.remove_contact(contact_id="contact-1")
 
 
-async def test_received_requests_are_answered() -> None:
-    members: list[Any] = [("approve", "approved", 1), ("reject", "rejected", 0)]
-    for action, status, known in members:
-        with member(action, status, known):
-            tools = FakeAgentTools(received_contact_requests=[{"id": "q", "from_handle": "bob"}])
-            assert len((await tools.list_contact_requests())["data"]["received"]) == 1
+@pytest.mark.parametrize(("action", "status", "known"), [("approve", "approved", 1),
+                                                         ("reject", "rejected", 0)])  # fmt: skip
+async def test_received_requests_are_answered(action: str, status: str, known: int) -> None:
+    tools = FakeAgentTools(received_contact_requests=[{"id": "q", "from_handle": "bob"}])
+    assert len((await tools.list_contact_requests())["data"]["received"]) == 1
 
-            assert await tools.respond_contact_request(action, request_id="q") == {
-                "id": "q",
-                "status": status,
-            }
-            assert len(tools.contacts) == known
-            assert (await tools.list_contact_requests())["data"]["received"] == []
-            with pytest.raises(BandApiError, match="404"):
-                await tools.respond_contact_request(action, request_id="other")
-            with pytest.raises(BandApiError, match="404"):
-                await tools.respond_contact_request("cancel", request_id="q")
-            assert tools.turn.effects == {TurnEffect.OBSERVE, TurnEffect.ACT}
+    assert await tools.respond_contact_request(action, request_id="q") == {
+        "id": "q",
+        "status": status,
+    }
+    assert len(tools.contacts) == known
+    assert (await tools.list_contact_requests())["data"]["received"] == []
+    with pytest.raises(BandApiError, match="404"):
+        await tools.respond_contact_request(action, request_id="other")
+    with pytest.raises(BandApiError, match="404"):
+        await tools.respond_contact_request("cancel", request_id="q")
+    assert tools.turn.effects == {TurnEffect.OBSERVE, TurnEffect.ACT}
 
 
 async def test_contacts_come_in_pages() -> None:
@@ -190,8 +189,9 @@ async def test_the_board() -> None:
 # --------------------------------------------------------------------------- seeds and waiting
 
 
-def test_a_bad_seed_is_an_error_at_construction() -> None:
-    members: list[Any] = [
+@for_each(
+    ("seeds", "problem"),
+    [
         ({"contacts": [{"name": "x"}]}, "handle is missing"),
         ({"received_contact_requests": [{"to_handle": "x"}]}, "from_handle is missing"),
         ({"sent_contact_requests": [{"from_handle": "x"}]}, "to_handle is missing"),
@@ -201,12 +201,12 @@ def test_a_bad_seed_is_an_error_at_construction() -> None:
         ({"tasks": ["dig"]}, "an object is needed"),
         ({"tasks": [{"detail": "x"}]}, "subject is missing"),
         ({"board": {"goal": "x"}}, "unknown fields"),
-    ]
-    for seeds, problem in members:
-        with member(seeds, problem):
-            with pytest.raises(BandConfigError) as caught:
-                FakeAgentTools(**seeds)
-            assert problem in str(caught.value)
+    ],
+)
+def test_a_bad_seed_is_an_error_at_construction(seeds: Any, problem: str) -> None:
+    with pytest.raises(BandConfigError) as caught:
+        FakeAgentTools(**seeds)
+    assert problem in str(caught.value)
 
 
 async def test_waiting_sees_every_change() -> None:
@@ -226,9 +226,11 @@ async def test_waiting_sees_every_change() -> None:
         assert before.is_set()
 
 
-async def test_every_tool_can_be_made_to_fail() -> None:
+@for_each("name", TOOL_DEFINITIONS)
+async def test_every_tool_can_be_made_to_fail(name: str) -> None:
     tools = FakeAgentTools()
-    for name, row in TOOL_DEFINITIONS.items():
-        tools.tool_errors[name] = BandApiError(500, "internal", f"oops, {name}")
-        with pytest.raises(BandApiError, match=f"oops, {name}"):
-            await getattr(tools, row.method_name)()
+    tools.tool_errors[name] = BandApiError(500, "internal", "oops")
+    method = getattr(tools, TOOL_DEFINITIONS[name].method_name)
+
+    with pytest.raises(BandApiError, match="oops"):
+        await method()

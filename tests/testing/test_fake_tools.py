@@ -25,7 +25,7 @@ from band_trio.testing import (
     reported_failures,
 )
 from band_trio.tools.failures import AgentFailure
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 PEOPLE = [{"id": "me", "handle": "self"}, {"id": "u1", "handle": "maria", "name": "Maria"}]
 
@@ -84,21 +84,22 @@ async def test_people_and_context_are_recorded() -> None:
     assert (await tools.fetch_room_context())["data"] == []
 
 
-def test_a_bad_seed_is_an_error_at_construction() -> None:
-    members: list[Any] = [
+@for_each(
+    ("seeds", "problem"),
+    [
         ({"participants": [{"name": "x"}]}, "required field missing"),
         ({"participants": [{"id": ""}]}, "1 to 256 printable characters expected"),
         ({"participants": [{"id": 3}]}, "str expected, not int"),
         ({"peers": [{"id": "x", "nmae": "y"}]}, "unknown fields"),
         ({"peers": ["x"]}, "an object is needed"),
         ({"room_context": [{"content": "x", "sender": "y"}]}, "unknown fields"),
-    ]
-    for seeds, problem in members:
-        with member(seeds, problem):
-            with pytest.raises(BandConfigError) as caught:
-                FakeAgentTools(**seeds)
+    ],
+)
+def test_a_bad_seed_is_an_error_at_construction(seeds: Any, problem: str) -> None:
+    with pytest.raises(BandConfigError) as caught:
+        FakeAgentTools(**seeds)
 
-            assert problem in str(caught.value)
+    assert problem in str(caught.value)
 
 
 # --------------------------------------------------------------------------- faults

@@ -24,7 +24,7 @@ from band_trio.testing import (
 )
 from band_trio.testing.model_rules import broken_anthropic_rule, broken_openai_rule
 from band_trio.testing.scripted_http import HttpAnswer, HttpRequest, open_http
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 OPENERS = pytest.mark.parametrize(
     ("opener", "path"),
@@ -151,8 +151,9 @@ def _tool(call_id: str, content: Any = "x") -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def test_rules_of_chat_completions() -> None:
-    members: list[Any] = [
+@for_each(
+    ("messages", "rule"),
+    [
         ([USER, _calls("1", "2"), _tool("2"), _tool("1"), USER], None),
         ([{"role": "system", "content": "s"}, USER], None),
         ([], "first must be the user"),
@@ -169,12 +170,12 @@ def test_rules_of_chat_completions() -> None:
         ([USER, _calls("1", name="a b"), _tool("1")], "bad name"),
         ([USER, _calls("1"), _tool("1", None)], "content must be text"),
         ([{"role": "user"}], "malformed"),
-    ]
-    for messages, rule in members:
-        with member(messages, rule):
-            broken = broken_openai_rule({"messages": messages})
+    ],
+)
+def test_rules_of_chat_completions(messages: list[Any], rule: str | None) -> None:
+    broken = broken_openai_rule({"messages": messages})
 
-            assert (rule is None and broken is None) or (rule and rule in (broken or ""))
+    assert (rule is None and broken is None) or (rule and rule in (broken or ""))
 
 
 def _use(*ids: str, **more: Any) -> dict[str, Any]:
@@ -188,8 +189,9 @@ def _result(*ids: str, after: bool = False) -> dict[str, Any]:
     return {"role": "user", "content": [text, *results] if after else [*results, text]}
 
 
-def test_rules_of_messages() -> None:
-    members: list[Any] = [
+@for_each(
+    ("messages", "rule"),
+    [
         ([USER, _use("1", "2"), _result("2", "1")], None),
         ([], "at least one"),
         ([{"role": "assistant", "content": "x"}], "must alternate"),
@@ -205,12 +207,12 @@ def test_rules_of_messages() -> None:
         ([USER, _use("1"), _result("1"), _use("1"), _result("1")], "must be unique"),
         ([USER, _use("1", input=[]), _result("1")], "must be an object"),
         ([USER, _use("1", name=""), _result("1")], "bad name"),
-    ]
-    for messages, rule in members:
-        with member(messages, rule):
-            broken = broken_anthropic_rule({"messages": messages, "max_tokens": 1})
+    ],
+)
+def test_rules_of_messages(messages: list[Any], rule: str | None) -> None:
+    broken = broken_anthropic_rule({"messages": messages, "max_tokens": 1})
 
-            assert (rule is None and broken is None) or (rule and rule in (broken or ""))
+    assert (rule is None and broken is None) or (rule and rule in (broken or ""))
 
 
 def test_tools_and_limits_have_rules_too() -> None:

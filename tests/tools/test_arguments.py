@@ -22,7 +22,7 @@ from band_trio.tools.chat_inputs import (
     SendMessageInput,
 )
 from band_trio.tools.definitions import argument
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 
 def _nested(levels: int) -> Any:
@@ -56,8 +56,9 @@ class OneOfTwo:
             raise ValueError("one of left and right is needed")
 
 
-def test_c30_mentions_in_any_shape() -> None:
-    members: list[Any] = [
+@for_each(
+    ("mentions", "wanted"),
+    [
         ("@a", ["@a"]),
         ('["@a"]', ["@a"]),
         ("[@a]", ["@a"]),
@@ -68,39 +69,41 @@ def test_c30_mentions_in_any_shape() -> None:
         (None, []),
         ("", []),
         ((), []),
-    ]
-    for mentions, wanted in members:
-        with member(mentions, wanted):
-            args = {"content": "hi", "mentions": mentions}
+    ],
+)
+def test_c30_mentions_in_any_shape(mentions: Any, wanted: list[str]) -> None:
+    args = {"content": "hi", "mentions": mentions}
 
-            assert validate_tool_arguments("t", SendMessageInput, args).mentions == wanted
+    assert validate_tool_arguments("t", SendMessageInput, args).mentions == wanted
 
 
-def test_c30_the_whole_object() -> None:
-    members: list[Any] = [
+@for_each(
+    ("args", "wanted"),
+    [
         ('{"content": "hi", "mentions": ["@a"]}', SendMessageInput("hi", ["@a"])),
         ({"content": "hi", "mentions": ["@a"], "extra": 1}, SendMessageInput("hi", ["@a"])),
         ({"content": "hi \ud800", "mentions": ["a"]}, SendMessageInput("hi �", ["a"])),
-    ]
-    for args, wanted in members:
-        with member(args, wanted):
-            assert validate_tool_arguments("t", SendMessageInput, args) == wanted
+    ],
+)
+def test_c30_the_whole_object(args: Any, wanted: SendMessageInput) -> None:
+    assert validate_tool_arguments("t", SendMessageInput, args) == wanted
 
 
-def test_c30_numbers_and_defaults() -> None:
-    members: list[Any] = [
+@for_each(
+    ("args", "wanted"),
+    [
         ({}, (1, 50)),
         ("", (1, 50)),
         (None, (1, 50)),
         ("{}", (1, 50)),
         ({"page": "3", "page_size": 7.0}, (3, 7)),
         ({"page": None, "page_size": " 8 "}, (1, 8)),
-    ]
-    for args, wanted in members:
-        with member(args, wanted):
-            found = validate_tool_arguments("t", LookupPeersInput, args)
+    ],
+)
+def test_c30_numbers_and_defaults(args: Any, wanted: tuple[int, int]) -> None:
+    found = validate_tool_arguments("t", LookupPeersInput, args)
 
-            assert (found.page, found.page_size) == wanted
+    assert (found.page, found.page_size) == wanted
 
 
 def test_c30_other_types_are_repaired_too() -> None:
@@ -118,8 +121,9 @@ def test_c30_other_types_are_repaired_too() -> None:
     )
 
 
-def test_c30_what_has_no_one_reading_is_told() -> None:
-    members: list[Any] = [
+@for_each(
+    ("args", "problem"),
+    [
         ({"flag": "yes"}, 'flag: must be true or false, not "yes"'),
         ({"flag": 1}, "flag: must be true or false, not 1"),
         ({"ratio": True}, "ratio: must be a number, not true"),
@@ -140,24 +144,22 @@ def test_c30_what_has_no_one_reading_is_told() -> None:
         ([1], "must be one JSON object (arguments: flag, ratio, numbers, choice, ref, extra)"),
         ("no json", "must be one JSON object"),
         (7, "must be one JSON object"),
-    ]
-    for args, problem in members:
-        with member(args, problem):
-            with pytest.raises(InvalidToolArgumentsError) as caught:
-                validate_tool_arguments("t", Everything, args)
+    ],
+)
+def test_c30_what_has_no_one_reading_is_told(args: Any, problem: str) -> None:
+    with pytest.raises(InvalidToolArgumentsError) as caught:
+        validate_tool_arguments("t", Everything, args)
 
-            text = str(caught.value).replace('not "c"', "not c")
-            assert text.startswith("Invalid arguments for t: ")
-            assert problem in text
+    text = str(caught.value).replace('not "c"', "not c")
+    assert text.startswith("Invalid arguments for t: ")
+    assert problem in text
 
 
-def test_c30_one_mention_may_be_an_object() -> None:
-    members: list[Any] = ['{"id": "u1"}', ' {"handle": "x", "id": "u1"} ', {"id": "u1"}]
-    for mentions in members:
-        with member(mentions):
-            args = {"content": "x", "mentions": mentions}
+@for_each("mentions", ['{"id": "u1"}', ' {"handle": "x", "id": "u1"} ', {"id": "u1"}])
+def test_c30_one_mention_may_be_an_object(mentions: Any) -> None:
+    args = {"content": "x", "mentions": mentions}
 
-            assert validate_tool_arguments("t", SendMessageInput, args).mentions == ["u1"]
+    assert validate_tool_arguments("t", SendMessageInput, args).mentions == ["u1"]
 
 
 def test_a_text_of_deeply_nested_mentions_is_a_wrong_mention() -> None:
@@ -176,14 +178,10 @@ def test_c30_every_problem_is_listed() -> None:
     )
 
 
-def test_content_needs_a_visible_character() -> None:
-    members: list[Any] = ["", " \n", "\u200b\u200f", "\u2066"]
-    for blank in members:
-        with member(blank):
-            with pytest.raises(InvalidToolArgumentsError, match="content: can't be blank"):
-                validate_tool_arguments(
-                    "t", SendMessageInput, {"content": blank, "mentions": ["a"]}
-                )
+@for_each("blank", ["", " \n", "\u200b\u200f", "\u2066"])
+def test_content_needs_a_visible_character(blank: str) -> None:
+    with pytest.raises(InvalidToolArgumentsError, match="content: can't be blank"):
+        validate_tool_arguments("t", SendMessageInput, {"content": blank, "mentions": ["a"]})
 
 
 def test_a_rule_over_several_arguments_has_no_path() -> None:

@@ -32,7 +32,7 @@ from band_trio.tools.ledger import Ledger
 from band_trio.tools.narration import tool_result_content
 from band_trio.tools.results import RESULT_CHARS, tool_result_text
 from band_trio.types import TurnEffect
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 
 class Colour(Enum):
@@ -178,13 +178,11 @@ CASES: list[tuple[Any, str, Any, Any]] = [
 ]  # fmt: skip
 
 
-async def test_c32_every_kind_works() -> None:
-    members: list[Any] = list(CASES)
-    for tool, name, args, value in members:
-        with member(tool, name, args, value):
-            assert custom.get_custom_tool_name(tool) == name
-            outcome = await call(tool, args)
-            assert (outcome.ok, outcome.value) == (True, value)
+@for_each(("tool", "name", "args", "value"), CASES)
+async def test_c32_every_kind_works(tool: Any, name: str, args: Any, value: Any) -> None:
+    assert custom.get_custom_tool_name(tool) == name
+    outcome = await call(tool, args)
+    assert (outcome.ok, outcome.value) == (True, value)
 
 
 def test_the_schema_of_a_function() -> None:
@@ -346,13 +344,11 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
-def test_c32_other_shapes_and_names_are_refused_at_construction() -> None:
-    members: list[Any] = list(REFUSED)
-    for tool, problem in members:
-        with member(tool, problem):
-            with pytest.raises(BandConfigError) as caught:
-                custom.reject_conflicting_tool_names([tool])
-            assert problem in str(caught.value)
+@for_each(("tool", "problem"), REFUSED)
+def test_c32_other_shapes_and_names_are_refused_at_construction(tool: Any, problem: str) -> None:
+    with pytest.raises(BandConfigError) as caught:
+        custom.reject_conflicting_tool_names([tool])
+    assert problem in str(caught.value)
 
 
 def test_c32_one_name_twice_is_refused() -> None:
@@ -360,12 +356,10 @@ def test_c32_one_name_twice_is_refused() -> None:
         FakeAgentTools(custom_tools=[search, named("search")])
 
 
-def test_a_bad_time_limit_is_refused() -> None:
-    members: list[Any] = [{"timeout": 0}, {"timeout": float("nan")}]
-    for options in members:
-        with member(options):
-            with pytest.raises(BandConfigError, match="above 0"):
-                custom.CustomTools.of([search], **options)
+@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": float("nan")}])
+def test_a_bad_time_limit_is_refused(options: Any) -> None:
+    with pytest.raises(BandConfigError, match="above 0"):
+        custom.CustomTools.of([search], **options)
 
 
 def test_one_tool_alone_is_no_sequence() -> None:
@@ -393,16 +387,14 @@ BAD_ARGUMENTS: list[tuple[Any, Any, str]] = [
 ]  # fmt: skip
 
 
-async def test_bad_arguments_are_an_answer_for_the_model() -> None:
-    members: list[Any] = list(BAD_ARGUMENTS)
-    for tool, args, text in members:
-        with member(tool, args, text):
-            outcome = await call(tool, args)
+@for_each(("tool", "args", "text"), BAD_ARGUMENTS)
+async def test_bad_arguments_are_an_answer_for_the_model(tool: Any, args: Any, text: str) -> None:
+    outcome = await call(tool, args)
 
-            assert not outcome.ok
-            assert text in outcome.value
-            with pytest.raises(InvalidToolArgumentsError):
-                await custom.execute_custom_tool(tool, args, turn=Ledger())
+    assert not outcome.ok
+    assert text in outcome.value
+    with pytest.raises(InvalidToolArgumentsError):
+        await custom.execute_custom_tool(tool, args, turn=Ledger())
 
 
 # --------------------------------------------------------------------------- results
@@ -422,13 +414,11 @@ RESULTS: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
-async def test_c32_results_are_plain_json() -> None:
-    members: list[Any] = list(RESULTS)
-    for result, value in members:
-        with member(result, value):
-            outcome = await call((EmptyInput, lambda told=result: told), {})
+@for_each(("result", "value"), RESULTS)
+async def test_c32_results_are_plain_json(result: Any, value: Any) -> None:
+    outcome = await call((EmptyInput, lambda: result), {})
 
-            assert (outcome.ok, outcome.value) == (True, value)
+    assert (outcome.ok, outcome.value) == (True, value)
 
 
 async def test_c32_a_huge_result_is_capped_where_it_is_told() -> None:
@@ -444,21 +434,25 @@ for _ in range(100_000):
     deep = [deep]
 
 
-async def test_c32_a_result_that_cannot_be_shown_is_an_error_of_a_call_that_worked() -> None:
-    members: list[Any] = [
+@for_each(
+    ("result", "why"),
+    [
         (cyclic, "contains itself"),
         (deep, "nested too deeply"),
         ({"n": 10**6000}, "too many digits"),
-    ]
-    for result, why in members:
-        with member(result, why):
-            tools = FakeAgentTools(custom_tools=[(EmptyInput, acting(result))])
-            outcome = await tools.execute_tool_call_structured("empty", {})
+    ],
+    ids=["cyclic", "deep", "huge number"],
+)
+async def test_c32_a_result_that_cannot_be_shown_is_an_error_of_a_call_that_worked(
+    result: Any, why: str
+) -> None:
+    tools = FakeAgentTools(custom_tools=[(EmptyInput, acting(result))])
+    outcome = await tools.execute_tool_call_structured("empty", {})
 
-            assert not outcome.ok
-            assert "The call has taken effect" in outcome.value
-            assert why in outcome.value
-            assert tools.turn.complete
+    assert not outcome.ok
+    assert "The call has taken effect" in outcome.value
+    assert why in outcome.value
+    assert tools.turn.complete
 
 
 async def test_a_failure_as_data_is_a_failure() -> None:
@@ -484,25 +478,26 @@ def acting(result: Any = "done") -> Any:
 # --------------------------------------------------------------------------- errors
 
 
-async def test_c32_an_exception_is_an_answer_for_the_model() -> None:
-    members: list[Any] = [
+@for_each(
+    ("error", "text"),
+    [
         (ValueError("boom"), "Error executing act: ValueError: boom"),
         (ExceptionGroup("many", [KeyError("a")]), "Error executing act: KeyError: 'a'"),
         (trio.TooSlowError(), "Error executing act: TooSlowError"),
         (RuntimeError("password=topsecretvalue KEY-1"), "password=[REDACTED] [REDACTED]"),
         (BandApiError(422, "bad", "no"), "BandApiError: 422 bad: no"),
         (BandConnectionError("https://host/x?key=1"), "The platform could not be reached"),
-    ]
-    for error, text in members:
-        with member(error, text):
-            tools = FakeAgentTools(custom_tools=[acting(error)])
-            tools.room.secrets = ("KEY-1",)
-            outcome = await tools.execute_tool_call_structured("act", {})
+    ],
+)
+async def test_c32_an_exception_is_an_answer_for_the_model(error: Exception, text: str) -> None:
+    tools = FakeAgentTools(custom_tools=[acting(error)])
+    tools.room.secrets = ("KEY-1",)
+    outcome = await tools.execute_tool_call_structured("act", {})
 
-            assert not outcome.ok
-            assert text in outcome.value
-            assert not tools.turn.effects
-            assert "https" not in outcome.value
+    assert not outcome.ok
+    assert text in outcome.value
+    assert not tools.turn.effects
+    assert "https" not in outcome.value
 
 
 async def test_a_long_error_is_capped() -> None:
@@ -515,12 +510,10 @@ class Foreign(BaseException):
     """A framework's own way to unwind, which is for the turn to judge."""
 
 
-async def test_c32_what_ends_a_turn_comes_out() -> None:
-    members: list[Any] = [KeyboardInterrupt(), RoomExecutionStoppedError("r"), Foreign("away")]
-    for error in members:
-        with member(error):
-            with pytest.raises(type(error)):
-                await call(acting(error), {})
+@for_each("error", [KeyboardInterrupt(), RoomExecutionStoppedError("r"), Foreign("away")])
+async def test_c32_what_ends_a_turn_comes_out(error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        await call(acting(error), {})
 
 
 # --------------------------------------------------------------------------- the turn
@@ -659,27 +652,28 @@ async def test_c21_a_sync_tool_is_abandoned_when_cancelled() -> None:
     assert not tools.turn.effects
 
 
-async def test_a_failure_as_an_object_is_a_failure() -> None:
-    members: list[Any] = [
+@for_each(
+    "result",
+    [
         CallToolResult(content=[TextContent(text="boom")], is_error=True),
         CallToolResult(content=[], is_error=True),
         Report(ok=False),
         {"ok": False, "what": object()},
-    ]
-    for result in members:
-        with member(result):
-            tool = acting(result)
-            turn = Ledger()
-            tools = FakeAgentTools(custom_tools=[tool])
+    ],
+)
+async def test_a_failure_as_an_object_is_a_failure(result: Any) -> None:
+    tool = acting(result)
+    turn = Ledger()
+    tools = FakeAgentTools(custom_tools=[tool])
 
-            outcome = await tools.execute_tool_call_structured("act", {})
-            returned = await custom.execute_custom_tool(tool, {}, turn=turn)
+    outcome = await tools.execute_tool_call_structured("act", {})
+    returned = await custom.execute_custom_tool(tool, {}, turn=turn)
 
-            assert not outcome.ok
-            assert outcome.error_message == tool_result_text(outcome.value)
-            assert returned is result
-            assert not tools.turn.effects
-            assert not turn.effects
+    assert not outcome.ok
+    assert outcome.error_message == tool_result_text(outcome.value)
+    assert returned is result
+    assert not tools.turn.effects
+    assert not turn.effects
 
 
 async def test_a_result_of_mcp_that_is_no_failure_counts() -> None:

@@ -26,7 +26,7 @@ from band_trio.tools.catalogue import (
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.results import tool_result_text
 from band_trio.types import AdapterFeatures, Capability, ToolCallOutcome, ToolCategory
-from tests.support.members import member
+from tests.support.for_each import for_each
 from tests.tools.kit import KEY, ROOM, Platform, open_tools, refusal
 
 SEND: dict[str, Any] = {"content": "hi", "mentions": ["maria"]}
@@ -46,15 +46,13 @@ async def test_a_call_returns_the_result_and_the_outcome_says_that_it_is_one() -
     )
 
 
-async def test_names_are_exact() -> None:
-    members: list[Any] = ["send_message", "band_nothing", "BAND_NO_REPLY", "", "list_my_chats"]
-    for name in members:
-        with member(name):
-            async with open_tools(Platform()) as tools:
-                outcome = await tools.execute_tool_call_structured(name, {})
+@for_each("name", ["send_message", "band_nothing", "BAND_NO_REPLY", "", "list_my_chats"])
+async def test_names_are_exact(name: str) -> None:
+    async with open_tools(Platform()) as tools:
+        outcome = await tools.execute_tool_call_structured(name, {})
 
-            assert (outcome.ok, outcome.value) == (False, f"Unknown tool: {name}")
-            assert outcome.error_message == outcome.value
+    assert (outcome.ok, outcome.value) == (False, f"Unknown tool: {name}")
+    assert outcome.error_message == outcome.value
 
 
 async def test_c30_bad_arguments_are_answered_and_nothing_is_requested() -> None:
@@ -159,43 +157,46 @@ async def test_a_failed_call_is_not_run_again_either() -> None:
     assert len(platform.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "runs"),
+    [("band_create_chatroom", "chats", 1), ("band_lookup_peers", "peers", 2)],
+)
 async def test_a_call_that_was_cut_off_is_repeated_only_if_it_changes_nothing(
-    autojump_clock: MockClock,
+    name: str, path: str, runs: int, autojump_clock: MockClock
 ) -> None:
-    members: list[Any] = [("band_create_chatroom", "chats", 1), ("band_lookup_peers", "peers", 2)]
-    for name, path, runs in members:
-        with member(name, path, runs):
-            platform = Platform()
+    platform = Platform()
 
-            async def hang(_: httpx.Request) -> httpx.Response:
-                await trio.sleep_forever()
-                raise AssertionError
+    async def hang(_: httpx.Request) -> httpx.Response:
+        await trio.sleep_forever()
+        raise AssertionError
 
-            platform.answer("POST", path, hang)
-            platform.answer("GET", path, hang)
-            async with open_tools(platform) as tools:
-                with trio.move_on_after(1):
-                    await tools.execute_tool_call(name, {}, call_id="c")
-                outcome = await tools.execute_tool_call_structured(name, {}, call_id="c")
+    platform.answer("POST", path, hang)
+    platform.answer("GET", path, hang)
+    async with open_tools(platform) as tools:
+        with trio.move_on_after(1):
+            await tools.execute_tool_call(name, {}, call_id="c")
+        outcome = await tools.execute_tool_call_structured(name, {}, call_id="c")
 
-            assert outcome.ok is (runs == 2)
-            assert outcome.ok or "do not simply repeat it" in outcome.value
-            assert len(platform.requests) == runs
+    assert outcome.ok is (runs == 2)
+    assert outcome.ok or "do not simply repeat it" in outcome.value
+    assert len(platform.requests) == runs
 
 
 # --------------------------------------------------------------------------- the fence
 
 
-async def test_a_closed_turn_refuses_every_tool_by_name() -> None:
+@for_each("name", CHAT)
+async def test_a_closed_turn_refuses_every_tool_by_name(name: str) -> None:
     platform = Platform()
-    arguments = {**SEND, "message_type": "task", "identifier": "helper"}
+    arguments = {
+        **SEND, "message_type": "task", "identifier": "helper",
+    }  # fmt: skip
     async with open_tools(platform) as tools:
         tools.turn.close()
-        for name in CHAT:
-            outcome = await tools.execute_tool_call_structured(name, arguments)
-            assert not outcome.ok, name
-            assert "This turn is over" in outcome.value, name
+        outcome = await tools.execute_tool_call_structured(name, arguments)
 
+    assert not outcome.ok
+    assert "This turn is over" in outcome.value
     assert platform.requests == []
 
 
@@ -312,21 +313,19 @@ BY_ID: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-async def test_g87_c69_ids_and_cursors_of_a_model_fail_their_call_alone() -> None:
+@for_each("odd", ["x" * 70_000, "a\0b", "\ud800", "\r\n"], ids=lambda o: ascii(o[:6]))
+async def test_g87_c69_ids_and_cursors_of_a_model_fail_their_call_alone(odd: str) -> None:
     """Directly and by dispatch; with and without the check of the tool's own schema."""
-    members: list[Any] = ["x" * 70_000, "a\0b", "\ud800", "\r\n"]
-    for odd in members:
-        with member(odd):
-            platform = Platform()
-            async with open_tools(platform) as tools:
-                for name, arguments in BY_ID:
-                    given = {
-                        key: [odd] if value == ["?"] else odd if value == "?" else value
-                        for key, value in arguments.items()
-                    }
-                    outcome = await tools.execute_tool_call_structured(name, given)
-                    assert isinstance(outcome.value, str | dict | list), name
-                    with suppress(BandError):
-                        await getattr(tools, name.removeprefix("band_"))(**given)
-                assert not tools.turn.closed
-            assert all(len(path) < 20_000 for _, path, _ in platform.requests)
+    platform = Platform()
+    async with open_tools(platform) as tools:
+        for name, arguments in BY_ID:
+            given = {
+                key: [odd] if value == ["?"] else odd if value == "?" else value
+                for key, value in arguments.items()
+            }
+            outcome = await tools.execute_tool_call_structured(name, given)
+            assert isinstance(outcome.value, str | dict | list), name
+            with suppress(BandError):
+                await getattr(tools, name.removeprefix("band_"))(**given)
+        assert not tools.turn.closed
+    assert all(len(path) < 20_000 for _, path, _ in platform.requests)

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import attrs
 import pydantic
+import pytest
 
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.docstrings import argument_descriptions, tool_description
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 
 def find(query: str, limit: int = 5, where: Annotated[str, "A place."] = "") -> str:
@@ -80,14 +81,15 @@ def test_arguments_are_described_each_at_its_place() -> None:
     }
 
 
-def test_classes_are_read_like_functions() -> None:
-    members: list[Any] = [(Find, "From the field."), (Order, "From the field.")]
-    for cls, limit in members:
-        with member(cls, limit):
-            description, arguments = offered((cls, lambda it: it))
+@pytest.mark.parametrize(
+    ("cls", "limit"),
+    [(Find, "From the field."), (Order, "From the field.")],
+)
+def test_classes_are_read_like_functions(cls: type, limit: str) -> None:
+    description, arguments = offered((cls, lambda it: it))
 
-            assert description in ("Find something.", "Order something.")
-            assert arguments == {"query": "What to look for.", "limit": limit}
+    assert description in ("Find something.", "Order something.")
+    assert arguments == {"query": "What to look for.", "limit": limit}
 
 
 def test_a_dataclass_without_a_docstring_has_no_description() -> None:
@@ -101,13 +103,14 @@ def documented(text: str) -> Callable[[], None]:
     return tool
 
 
-def test_a_section_in_another_style_stays_in_the_description() -> None:
-    members: list[Any] = [
+@for_each(
+    "text",
+    [
         "Do it.\n\nArgs:\n    free words without a colon",
         "Do it.\n\nArgs:\n\nThe end.",
         "Do it.\n\nArgs: none",
-    ]
-    for text in members:
-        with member(text):
-            assert argument_descriptions(documented(text)) == {}
-            assert "Args:" in tool_description(documented(text))
+    ],
+)
+def test_a_section_in_another_style_stays_in_the_description(text: str) -> None:
+    assert argument_descriptions(documented(text)) == {}
+    assert "Args:" in tool_description(documented(text))

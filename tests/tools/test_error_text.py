@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from band_trio.errors import BandApiError, BandToolError, OutcomeUnknownError
 from band_trio.kit.hygiene import error_text, redact_credentials_deep
 from band_trio.tools.results import explain
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 KEY = "sk/very+secret=key~1234"
 LIMIT = 1000
@@ -22,8 +21,9 @@ class Broken(Exception):
         raise RuntimeError("no text")
 
 
-def test_g79_credentials_are_masked() -> None:
-    members: list[Any] = [
+@for_each(
+    "leak",
+    [
         KEY,
         quote(KEY, safe=""),
         "Authorization: Bearer abcdefghijkl",
@@ -32,21 +32,15 @@ def test_g79_credentials_are_masked() -> None:
         '{"password": "topsecretvalue"}',
         "X-API-Key: topsecretvalue",
         "thnv_a_topsecretvalue",
-    ]
-    for leak in members:
-        with member(leak):
-            text = error_text(ValueError(f"call failed with {leak} at once"), LIMIT, [KEY])
+    ],
+)
+def test_g79_credentials_are_masked(leak: str) -> None:
+    text = error_text(ValueError(f"call failed with {leak} at once"), LIMIT, [KEY])
 
-            assert text.startswith("ValueError: call failed with ")
-            assert "[REDACTED]" in text
-            for secret in (
-                KEY,
-                quote(KEY, safe=""),
-                "abcdefghijkl",
-                "dXNlcjpwYXNz",
-                "topsecretvalue",
-            ):
-                assert secret not in text
+    assert text.startswith("ValueError: call failed with ")
+    assert "[REDACTED]" in text
+    for secret in (KEY, quote(KEY, safe=""), "abcdefghijkl", "dXNlcjpwYXNz", "topsecretvalue"):
+        assert secret not in text
 
 
 def test_g79_long_text_keeps_head_and_tail() -> None:
@@ -64,21 +58,20 @@ def test_g79_a_secret_at_the_cut_is_masked_before_cutting() -> None:
     assert len(text) <= LIMIT
 
 
-def test_g79_broken_text_is_repaired_and_never_empty() -> None:
-    members: list[Any] = [
+@for_each(
+    ("error", "text"),
+    [
         (ValueError("a\x00b\x1bc\x85d\ud800e\tf\ng"), "ValueError: a�b�c�d�e\tf\ng"),
         (ValueError(), "ValueError"),
         (ValueError(" \u200b "), "ValueError"),
         (Broken(), "Broken"),
-        (
-            ExceptionGroup("many", [ValueError("one"), ExceptionGroup("in", [KeyError("two")])]),
-            "ValueError: one; KeyError: 'two'",
-        ),
+        (ExceptionGroup("many", [ValueError("one"), ExceptionGroup("in", [KeyError("two")])]),
+         "ValueError: one; KeyError: 'two'"),
         (BaseExceptionGroup("g", [KeyboardInterrupt("k")]), "KeyboardInterrupt: k"),
-    ]
-    for error, text in members:
-        with member(error, text):
-            assert error_text(error, LIMIT) == text
+    ],
+)  # fmt: skip
+def test_g79_broken_text_is_repaired_and_never_empty(error: BaseException, text: str) -> None:
+    assert error_text(error, LIMIT) == text
 
 
 @given(st.text(), st.integers(1, 200), st.from_regex("[a-z0-9]{6,12}", fullmatch=True))

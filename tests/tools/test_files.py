@@ -24,7 +24,7 @@ from band_trio.errors import (
 from band_trio.tools import files as rules
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.types import TurnEffect
-from tests.support.members import member
+from tests.support.for_each import for_each
 from tests.tools.kit import Platform, open_rest, open_tools, refusal
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
@@ -120,36 +120,32 @@ READ: list[tuple[dict[str, Any], bytes, dict[str, Any], bool]] = [
 ]  # fmt: skip
 
 
-async def test_what_is_shown_is_decided_before_the_download() -> None:
-    members: list[Any] = list(READ)
-    for file, content, shown, downloaded in members:
-        with member(file, content, shown, downloaded):
-            platform = FilePlatform(pages=[[file]], contents={"f": content})
-            async with open_tools(platform) as tools:
-                outcome = await tools.execute_tool_call_structured(
-                    "band_read_room_file", {"file_id": "f"}
-                )
-                assert tools.turn.effects == {TurnEffect.OBSERVE}
+@for_each(("file", "content", "shown", "downloaded"), READ)
+async def test_what_is_shown_is_decided_before_the_download(
+    file: dict[str, Any], content: bytes, shown: dict[str, Any], downloaded: bool
+) -> None:
+    platform = FilePlatform(pages=[[file]], contents={"f": content})
+    async with open_tools(platform) as tools:
+        outcome = await tools.execute_tool_call_structured("band_read_room_file", {"file_id": "f"})
+        assert tools.turn.effects == {TurnEffect.OBSERVE}
 
-            header = {"name": "f.x", "content_type": file["content_type"], "bytes": file["bytes"]}
-            assert outcome.value == {**header, **shown}
-            assert ("/chats/room-1/files/f" in platform.paths("GET")) is downloaded
+    header = {"name": "f.x", "content_type": file["content_type"], "bytes": file["bytes"]}
+    assert outcome.value == {**header, **shown}
+    assert ("/chats/room-1/files/f" in platform.paths("GET")) is downloaded
 
 
-async def test_a_picture_becomes_an_image_block() -> None:
-    members: list[Any] = ["image/png", "IMAGE/JPEG", "image/gif", "image/webp"]
-    for kind in members:
-        with member(kind):
-            content = bytes(range(256))
-            file = attachment("f", kind, bytes=len(content))
-            platform = FilePlatform(pages=[[file]], contents={"f": content})
-            async with open_tools(platform) as tools:
-                value = await tools.execute_tool_call("band_read_room_file", {"file_id": "f"})
+@for_each("kind", ["image/png", "IMAGE/JPEG", "image/gif", "image/webp"])
+async def test_a_picture_becomes_an_image_block(kind: str) -> None:
+    content = bytes(range(256))
+    file = attachment("f", kind, bytes=len(content))
+    platform = FilePlatform(pages=[[file]], contents={"f": content})
+    async with open_tools(platform) as tools:
+        value = await tools.execute_tool_call("band_read_room_file", {"file_id": "f"})
 
-            [block] = value["content"]
-            assert (block["type"], block["mimeType"]) == ("image", kind.lower())
-            assert base64.b64decode(block["data"], validate=True) == content
-            assert json.dumps(value)
+    [block] = value["content"]
+    assert (block["type"], block["mimeType"]) == ("image", kind.lower())
+    assert base64.b64decode(block["data"], validate=True) == content
+    assert json.dumps(value)
 
 
 async def test_g86_c68_a_file_that_is_longer_than_announced_is_not_shown() -> None:
@@ -171,17 +167,15 @@ async def test_a_file_is_searched_through_the_whole_room_once() -> None:
     assert len(contexts) == 2  # up to where it was found, and only for the first call
 
 
-async def test_g88_c70_an_unknown_file_ends_the_walk() -> None:
-    members: list[Any] = [False, True]
-    for loop in members:
-        with member(loop):
-            platform = FilePlatform(pages=[[], [attachment("other")]], loop=loop)
-            async with open_tools(platform) as tools:
-                with pytest.raises(BandToolError) as caught:
-                    await tools.read_room_file("f")
+@pytest.mark.parametrize("loop", [False, True])
+async def test_g88_c70_an_unknown_file_ends_the_walk(loop: bool) -> None:
+    platform = FilePlatform(pages=[[], [attachment("other")]], loop=loop)
+    async with open_tools(platform) as tools:
+        with pytest.raises(BandToolError) as caught:
+            await tools.read_room_file("f")
 
-            assert str(caught.value) == (texts.FILE_NOT_MET if loop else texts.NO_SUCH_FILE)
-            assert len(platform.requests) == (3 if loop else 2)
+    assert str(caught.value) == (texts.FILE_NOT_MET if loop else texts.NO_SUCH_FILE)
+    assert len(platform.requests) == (3 if loop else 2)
 
 
 async def test_g86_a_page_full_of_attachments_is_bounded() -> None:
@@ -249,26 +243,29 @@ async def test_a_visible_caption_is_kept() -> None:
     assert contents == ["look", "Shared a file: a.txt"]
 
 
-async def test_nothing_is_uploaded_for_a_call_that_cannot_work() -> None:
-    members: list[Any] = [
+@for_each(
+    ("more", "error", "text"),
+    [
         ({"filename": "nöte"}, BandToolError, "printable ASCII"),
         ({"filename": "\x00\n"}, BandToolError, "printable ASCII"),
         ({"content": "ü" * 500_001}, BandToolError, "1,000,002 bytes, at most 1,000,000"),
         ({"mentions": []}, MentionError, "At least one other"),
         ({"mentions": ["nobody"]}, MentionError, "You can mention: @maria"),
-    ]
-    for more, error, text in members:
-        with member(more, error, text):
-            platform = FilePlatform()
-            async with open_tools(platform) as tools:
-                with pytest.raises(error, match=text):
-                    await tools.send_room_file(
-                        **{"content": "x", "filename": "a.txt", "mentions": ["maria"], **more}
-                    )
-                assert tools.turn.effects == set()
+    ],
+)
+async def test_nothing_is_uploaded_for_a_call_that_cannot_work(
+    more: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    platform = FilePlatform()
+    async with open_tools(platform) as tools:
+        with pytest.raises(error, match=text):
+            await tools.send_room_file(
+                **{"content": "x", "filename": "a.txt", "mentions": ["maria"], **more}
+            )
+        assert tools.turn.effects == set()
 
-            assert not platform.uploads
-            assert not platform.bodies("messages")
+    assert not platform.uploads
+    assert not platform.bodies("messages")
 
 
 UPLOADS: list[tuple[Any, int, type[Exception], str]] = [
@@ -281,19 +278,19 @@ UPLOADS: list[tuple[Any, int, type[Exception], str]] = [
 ]
 
 
-async def test_without_an_upload_nothing_is_posted(autojump_clock: MockClock) -> None:
-    members: list[Any] = list(UPLOADS)
-    for answer, times, error, text in members:
-        with member(answer, times, error, text):
-            platform = FilePlatform()
-            for _ in range(times):
-                platform.answer("PUT", "/files", answer)
-            async with open_tools(platform) as tools:
-                with pytest.raises(error, match=text):
-                    await tools.send_room_file("x", "a.txt", mentions=["maria"])
-                assert tools.turn.effects == set()
+@for_each(("answer", "times", "error", "text"), UPLOADS)
+async def test_without_an_upload_nothing_is_posted(
+    autojump_clock: MockClock, answer: Any, times: int, error: type[Exception], text: str
+) -> None:
+    platform = FilePlatform()
+    for _ in range(times):
+        platform.answer("PUT", "/files", answer)
+    async with open_tools(platform) as tools:
+        with pytest.raises(error, match=text):
+            await tools.send_room_file("x", "a.txt", mentions=["maria"])
+        assert tools.turn.effects == set()
 
-            assert not platform.bodies("messages")
+    assert not platform.bodies("messages")
 
 
 async def test_a_cancelled_upload_has_said_nothing(autojump_clock: MockClock) -> None:

@@ -13,7 +13,7 @@ from band_trio import texts
 from band_trio.errors import BandApiError, BandToolError, RoomExecutionStoppedError
 from band_trio.tools.contact_tools import ContactTools
 from band_trio.types import TurnEffect
-from tests.support.members import member
+from tests.support.for_each import for_each
 from tests.tools.kit import Ear, Platform, open_rest, open_tools, refusal
 
 MEMORY = {
@@ -80,19 +80,21 @@ CALLS: list[tuple[str, Any, str, str, Any, Any, Any]] = [
 ]  # fmt: skip
 
 
-async def test_calls_by_name() -> None:
-    members: list[Any] = list(CALLS)
-    for tool, args, method, path, body, answer, value in members:
-        with member(tool, args, method, path, body, answer, value):
-            platform = Platform()
-            platform.answer(method, path, httpx.Response(200, json=answer))
-            async with open_tools(platform) as tools:
-                outcome = await tools.execute_tool_call_structured(tool, args)
-                effects = set(tools.turn.effects)
+@for_each(
+    ("tool", "args", "method", "path", "body", "answer", "value"), CALLS, ids=lambda v: str(v)[:30]
+)
+async def test_calls_by_name(
+    tool: str, args: Any, method: str, path: str, body: Any, answer: Any, value: Any
+) -> None:
+    platform = Platform()
+    platform.answer(method, path, httpx.Response(200, json=answer))
+    async with open_tools(platform) as tools:
+        outcome = await tools.execute_tool_call_structured(tool, args)
+        effects = set(tools.turn.effects)
 
-            assert (outcome.ok, outcome.value) == (True, value)
-            assert platform.requests == [(method, path, body)]
-            assert effects == {TurnEffect.OBSERVE if method == "GET" else TurnEffect.ACT}
+    assert (outcome.ok, outcome.value) == (True, value)
+    assert platform.requests == [(method, path, body)]
+    assert effects == {TurnEffect.OBSERVE if method == "GET" else TurnEffect.ACT}
 
 
 # --------------------------------------------------------------------------- refused before asking
@@ -121,18 +123,16 @@ BAD: list[tuple[str, Any, str]] = [
 ]  # fmt: skip
 
 
-async def test_bad_arguments_request_nothing() -> None:
-    members: list[Any] = list(BAD)
-    for tool, args, text in members:
-        with member(tool, args, text):
-            platform = Platform()
-            async with open_tools(platform) as tools:
-                outcome = await tools.execute_tool_call_structured(tool, args)
+@for_each(("tool", "args", "text"), BAD)
+async def test_bad_arguments_request_nothing(tool: str, args: Any, text: str) -> None:
+    platform = Platform()
+    async with open_tools(platform) as tools:
+        outcome = await tools.execute_tool_call_structured(tool, args)
 
-            assert not outcome.ok
-            assert outcome.value.startswith(f"Invalid arguments for {tool}: ")
-            assert text in outcome.value
-            assert platform.requests == []
+    assert not outcome.ok
+    assert outcome.value.startswith(f"Invalid arguments for {tool}: ")
+    assert text in outcome.value
+    assert platform.requests == []
 
 
 async def test_direct_calls_check_as_well() -> None:
@@ -198,18 +198,18 @@ WRITES: list[tuple[str, Any, str]] = [
 ]
 
 
-async def test_an_unknown_outcome_counts_as_an_act_and_says_so() -> None:
-    members: list[Any] = list(WRITES)
-    for method, args, path in members:
-        with member(method, args, path):
-            platform = Platform()
-            platform.answer("POST", path, refusal(502, "bad_gateway", "lost"))
-            async with open_tools(platform) as tools:
-                with pytest.raises(BandToolError, match="may have taken effect"):
-                    await getattr(tools, method)(*args)
-                assert tools.turn.effects == {TurnEffect.ACT}
+@for_each(("method", "args", "path"), WRITES)
+async def test_an_unknown_outcome_counts_as_an_act_and_says_so(
+    method: str, args: Any, path: str
+) -> None:
+    platform = Platform()
+    platform.answer("POST", path, refusal(502, "bad_gateway", "lost"))
+    async with open_tools(platform) as tools:
+        with pytest.raises(BandToolError, match="may have taken effect"):
+            await getattr(tools, method)(*args)
+        assert tools.turn.effects == {TurnEffect.ACT}
 
-            assert len(platform.requests) == 1
+    assert len(platform.requests) == 1
 
 
 async def test_a_put_is_repeated_before_its_outcome_is_unknown(autojump_clock: MockClock) -> None:

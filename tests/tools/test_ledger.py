@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from itertools import permutations
+from itertools import combinations
 from typing import Any
 
 import httpx  # noqa: ASYNC127 - the transport of the tests
@@ -17,7 +17,7 @@ from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.failures import AgentFailure
 from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
-from tests.support.members import member
+from tests.support.for_each import for_each
 from tests.tools.kit import HELPER, Ear, Platform, open_tools, refusal
 
 Act = Callable[[AgentTools, Platform], Awaitable[Any]]
@@ -121,27 +121,32 @@ TABLE: list[tuple[Act, bool, bool]] = [
 ]
 
 
-async def test_g67_what_was_done_decides_whether_the_turn_is_complete() -> None:
-    members: list[Any] = list(TABLE)
-    for act, replied, complete in members:
-        with member(act, replied, complete):
-            platform = Platform()
-            async with open_tools(platform) as tools:
-                await act(tools, platform)
+@for_each(("act", "replied", "complete"), TABLE, ids=[row[0].__name__.strip("_") for row in TABLE])
+async def test_g67_what_was_done_decides_whether_the_turn_is_complete(
+    act: Act, replied: bool, complete: bool
+) -> None:
+    platform = Platform()
+    async with open_tools(platform) as tools:
+        await act(tools, platform)
 
-            assert (tools.turn.replied, tools.turn.complete) == (replied, complete)
+    assert (tools.turn.replied, tools.turn.complete) == (replied, complete)
 
 
-async def test_g67_a_mixture_is_as_any_of_its_parts_in_any_order() -> None:
-    for first, second in permutations(TABLE, 2):
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [pytest.param(a, b, id=f"{a[0].__name__}{b[0].__name__}") for a, b in combinations(TABLE, 2)],
+)
+async def test_g67_a_mixture_is_as_any_of_its_parts_in_any_order(
+    first: tuple[Act, bool, bool], second: tuple[Act, bool, bool]
+) -> None:
+    for one, other in ((first, second), (second, first)):
         platform = Platform()
         async with open_tools(platform) as tools:
-            await first[0](tools, platform)
-            await second[0](tools, platform)
+            await one[0](tools, platform)
+            await other[0](tools, platform)
 
-        names = f"{first[0].__name__} then {second[0].__name__}"
-        assert tools.turn.replied == (first[1] or second[1]), names
-        assert tools.turn.complete == (first[2] or second[2]), names
+        assert tools.turn.replied == (first[1] or second[1])
+        assert tools.turn.complete == (first[2] or second[2])
 
 
 def _record(turn: Ledger, *, effect: TurnEffect) -> None:
@@ -227,15 +232,15 @@ CALLS: list[Callable[[AgentTools], Awaitable[Any]]] = [
 ]
 
 
-async def test_every_call_of_a_turn_that_is_over_is_refused_without_a_request() -> None:
-    members: list[Any] = list(CALLS)
-    for call in members:
-        with member(call):
-            platform = Platform()
-            async with open_tools(platform) as tools:
-                tools.turn.close()
-                with pytest.raises(TurnClosedError, match="turn is over"):
-                    await call(tools)
+@for_each("call", CALLS)
+async def test_every_call_of_a_turn_that_is_over_is_refused_without_a_request(
+    call: Callable[[AgentTools], Awaitable[Any]],
+) -> None:
+    platform = Platform()
+    async with open_tools(platform) as tools:
+        tools.turn.close()
+        with pytest.raises(TurnClosedError, match="turn is over"):
+            await call(tools)
 
-            assert platform.requests == []
-            assert issubclass(TurnClosedError, BandError)
+    assert platform.requests == []
+    assert issubclass(TurnClosedError, BandError)

@@ -21,7 +21,7 @@ from band_trio.tools.mentions import (
     split_mentions,
     to_send,
 )
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 AL = {"id": "id-al", "name": "Al"}
 SAM_X = {"id": "id-x", "name": "Sam", "handle": "x/sam"}
@@ -29,27 +29,24 @@ SAM_Y = {"id": "id-y", "name": "Sam", "handle": "@y/sam"}
 ROSTER = [AL, SAM_X, SAM_Y]
 
 
-def test_c28_a_mention_of_nobody_is_an_error() -> None:
-    members: list[Any] = ["", "@", "  ", "@@ ", ",", "@[[ ]]", {}, {"handle": ""}, 7, None]
-    for empty in members:
-        with member(empty):
-            with pytest.raises(MentionError, match="names nobody"):
-                resolve_entry(empty, ROSTER)
+@for_each("empty", ["", "@", "  ", "@@ ", ",", "@[[ ]]", {}, {"handle": ""}, 7, None])
+def test_c28_a_mention_of_nobody_is_an_error(empty: Any) -> None:
+    with pytest.raises(MentionError, match="names nobody"):
+        resolve_entry(empty, ROSTER)
 
 
-def test_c28_an_ambiguous_name_lists_handles_and_ids() -> None:
-    members: list[Any] = ["Sam", "sam", "@SAM", " Sam, "]
-    for name in members:
-        with member(name):
-            with pytest.raises(MentionError, match="ambiguous") as caught:
-                resolve_entry(name, ROSTER)
+@for_each("name", ["Sam", "sam", "@SAM", " Sam, "])
+def test_c28_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
+    with pytest.raises(MentionError, match="ambiguous") as caught:
+        resolve_entry(name, ROSTER)
 
-            for part in ("@x/sam", "id-x", "@y/sam", "id-y"):
-                assert part in str(caught.value)
+    for part in ("@x/sam", "id-x", "@y/sam", "id-y"):
+        assert part in str(caught.value)
 
 
-def test_c28_ids_handles_names_and_marks_are_understood() -> None:
-    members: list[Any] = [
+@for_each(
+    ("entry", "wanted"),
+    [
         ("@X/SAM", Mention("id-x", "x/sam")),
         ("x/sam", Mention("id-x", "x/sam")),
         ("@x/sam,", Mention("id-x", "x/sam")),
@@ -62,10 +59,10 @@ def test_c28_ids_handles_names_and_marks_are_understood() -> None:
         ({"id": "stranger", "handle": "@who"}, Mention("stranger", "who")),
         ({"handle": "y/sam", "name": "Al"}, Mention("id-y", "y/sam")),
         ({"name": "Al"}, Mention("id-al")),
-    ]
-    for entry, wanted in members:
-        with member(entry, wanted):
-            assert resolve_entry(entry, ROSTER) == wanted
+    ],
+)
+def test_c28_ids_handles_names_and_marks_are_understood(entry: Any, wanted: Mention) -> None:
+    assert resolve_entry(entry, ROSTER) == wanted
 
 
 def test_an_unknown_mention_is_left_to_a_second_look() -> None:
@@ -106,8 +103,9 @@ def test_one_person_listed_twice_is_not_ambiguous() -> None:
     assert resolve_entry("Sam", [SAM_X, dict(SAM_X)]) == Mention("id-x", "x/sam")
 
 
-def test_several_mentions_in_one_text() -> None:
-    members: list[Any] = [
+@for_each(
+    ("text", "entries"),
+    [
         ("@a", ["@a"]),
         ('["@a", "@b"]', ["@a", "@b"]),
         ("[@a]", ["@a"]),
@@ -115,11 +113,11 @@ def test_several_mentions_in_one_text() -> None:
         ("@a, @b", ["@a", "@b"]),
         ("@[[id]]", ["@[[id]]"]),
         ("[[id]]", ["[[id]]"]),
-    ]
-    for text, entries in members:
-        with member(text, entries):
-            assert split_mentions(text) == entries
-            assert mention_entries(text) == entries
+    ],
+)
+def test_several_mentions_in_one_text(text: str, entries: list[str]) -> None:
+    assert split_mentions(text) == entries
+    assert mention_entries(text) == entries
 
 
 def test_doubles_and_the_agent_itself_are_removed() -> None:
@@ -128,12 +126,10 @@ def test_doubles_and_the_agent_itself_are_removed() -> None:
     assert [each.id for each in to_send(people, "me")] == ["a", "b"]
 
 
-def test_nobody_left_is_an_error() -> None:
-    members: list[Any] = [[], [Mention("me")]]
-    for people in members:
-        with member(people):
-            with pytest.raises(MentionError, match="At least one other participant"):
-                to_send(people, "me")
+@pytest.mark.parametrize("people", [[], [Mention("me")]])
+def test_nobody_left_is_an_error(people: list[Mention]) -> None:
+    with pytest.raises(MentionError, match="At least one other participant"):
+        to_send(people, "me")
 
 
 def test_the_hint_lists_others_once_and_is_bounded() -> None:

@@ -22,7 +22,7 @@ from band_trio.tools.narration import (
     tool_call_content,
     tool_result_content,
 )
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 
 async def test_the_wire_form_of_both_events() -> None:
@@ -40,8 +40,9 @@ async def test_the_wire_form_of_both_events() -> None:
     assert tools.turn.effects <= {"observe"}
 
 
-def test_arguments_of_any_shape_become_an_object() -> None:
-    members: list[Any] = [
+@for_each(
+    ("args", "shown"),
+    [
         ('{"a": 1}', {"a": 1}),
         ("not json", {"arguments": "not json"}),
         ([1, 2], {"arguments": [1, 2]}),
@@ -49,16 +50,14 @@ def test_arguments_of_any_shape_become_an_object() -> None:
         ({"n": float("nan"), 3: {4}}, {"n": "nan", "3": [4]}),
         ({"n": 1 << 1024}, {"n": hex(1 << 1024)}),
         ({"x": "\ud800"}, {"x": "\ufffd"}),
-        (
-            {"api_key": "topsecretvalue", "k": "a KEY-1 b"},
-            {"api_key": "[REDACTED]", "k": "a [REDACTED] b"},
-        ),
-    ]
-    for args, shown in members:
-        with member(args, shown):
-            content = json.loads(tool_call_content("t", args, "c", secrets=["KEY-1"]))
+        ({"api_key": "topsecretvalue", "k": "a KEY-1 b"}, {"api_key": "[REDACTED]",
+                                                          "k": "a [REDACTED] b"}),
+    ],
+)  # fmt: skip
+def test_arguments_of_any_shape_become_an_object(args: Any, shown: Any) -> None:
+    content = json.loads(tool_call_content("t", args, "c", secrets=["KEY-1"]))
 
-            assert content["args"] == shown
+    assert content["args"] == shown
 
 
 def test_file_contents_are_shown_as_their_size() -> None:
@@ -104,16 +103,14 @@ def test_arguments_are_shortened_each_at_its_place() -> None:
     assert len(shown["long"]) == len(shown["list"][0]) > 7000
 
 
-def test_very_many_arguments_become_one_shortened_text() -> None:
-    members: list[Any] = [4_000, 100_000]
-    for count in members:
-        with member(count):
-            content = tool_call_content("t", {f"k{n}": n for n in range(count)}, "c")
-            shown = json.loads(content)["args"]["arguments"]
+@pytest.mark.parametrize("count", [4_000, 100_000])
+def test_very_many_arguments_become_one_shortened_text(count: int) -> None:
+    content = tool_call_content("t", {f"k{n}": n for n in range(count)}, "c")
+    shown = json.loads(content)["args"]["arguments"]
 
-            assert len(content) <= EVENT_CHARS
-            assert shown.startswith('{"k0": 0')
-            assert shown.endswith(f'"k{count - 1}": {count - 1}}}')
+    assert len(content) <= EVENT_CHARS
+    assert shown.startswith('{"k0": 0')
+    assert shown.endswith(f'"k{count - 1}": {count - 1}}}')
 
 
 _json = st.recursive(

@@ -13,7 +13,7 @@ import pytest
 
 from band_trio.errors import BandConfigError
 from band_trio.testing import FakeAgentTools
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 
 @dataclasses.dataclass
@@ -72,24 +72,26 @@ async def call(tool: Any, args: Any) -> Any:
     return await tools.execute_tool_call(schema["name"], args)
 
 
-async def test_c30_what_is_nested_is_repaired() -> None:
-    members_1: list[Any] = [
+@for_each("name", ["line", "mark", "note"])
+@for_each(
+    ("given", "fields"),
+    [
         ({"text": "x"}, "size=3, tags=[]"),
         ('{"text": "x", "size": "5"}', "size=5, tags=[]"),
         ({"text": "x", "size": None, "tags": '["a", "b"]'}, "size=3, tags=['a', 'b']"),
         ({"text": "x", "tags": "a, b"}, "size=3, tags=['a', 'b']"),
-    ]
-    members_2: list[Any] = ["line", "mark", "note"]
-    for given, fields in members_1:
-        for name in members_2:
-            with member(given, fields, name):
-                shown = await call(lines, {name: given})
+    ],
+)
+async def test_c30_what_is_nested_is_repaired(name: str, given: Any, fields: str) -> None:
+    shown = await call(lines, {name: given})
 
-                assert all(field in shown for field in fields.split(", ", 1)), shown
+    assert all(field in shown for field in fields.split(", ", 1)), shown
 
 
-async def test_c30_what_is_nested_is_checked() -> None:
-    members_1: list[Any] = [
+@for_each("name", ["line", "mark"])
+@for_each(
+    ("given", "problem"),
+    [
         (
             {"text": None, "size": 2.7},
             "{0}.text: must be text, not null; {0}.size: must be a whole",
@@ -97,14 +99,12 @@ async def test_c30_what_is_nested_is_checked() -> None:
         ({"text": {"a": 1}}, "{0}.text: must be text, not an object"),
         ({}, "{0}.text: is required"),
         ("text", "{0}: must be one JSON object (arguments: text, size, tags)"),
-    ]
-    members_2: list[Any] = ["line", "mark"]
-    for given, problem in members_1:
-        for name in members_2:
-            with member(given, problem, name):
-                shown = await call(lines, {name: given})
+    ],
+)
+async def test_c30_what_is_nested_is_checked(name: str, given: Any, problem: str) -> None:
+    shown = await call(lines, {name: given})
 
-                assert shown.startswith(f"Invalid arguments for lines: {problem.format(name)}")
+    assert shown.startswith(f"Invalid arguments for lines: {problem.format(name)}")
 
 
 async def test_c30_a_place_in_a_list_or_an_object_is_named() -> None:
@@ -129,27 +129,21 @@ async def test_c30_problems_of_a_pydantic_class_have_a_path_and_no_address() -> 
 KEEP: Any = (Keep, lambda keep: f"{keep.pet} {keep.note} {keep.words}")
 
 
-async def test_c30_a_pydantic_class_gets_the_same_repair() -> None:
-    members: list[Any] = [
+@for_each(
+    ("args", "shown"),
+    [
         ('{"pet": {"kind": "cat", "names": ["a"]}}', "kind='cat' names=['a'] None "),
         ({"pet": '{"kind": "cat", "names": ["a"]}'}, "kind='cat' names=['a'] None "),
-        (
-            {"pet": {"kind": "dog", "names": '["a"]'}, "words": '["a"]'},
-            "kind='dog' names='[\"a\"]' None [\"a\"]",
-        ),
-        (
-            {
-                "pet": {"kind": "dog", "names": "x"},
-                "note": '{"text": "x", "inner": "{\\"a\\": 1}"}',
-            },
-            "kind='dog' names='x' text='x' size=3 tags=[] inner={'a': 1} ",
-        ),
+        ({"pet": {"kind": "dog", "names": '["a"]'}, "words": '["a"]'},
+         "kind='dog' names='[\"a\"]' None [\"a\"]"),
+        ({"pet": {"kind": "dog", "names": "x"}, "note": '{"text": "x", "inner": "{\\"a\\": 1}"}'},
+         "kind='dog' names='x' text='x' size=3 tags=[] inner={'a': 1} "),
         ({"pet": "cat"}, "Invalid arguments for keep: pet: "),
         ("nonsense", "Invalid arguments for keep: must be one JSON object (arguments: pet, note"),
-    ]
-    for args, shown in members:
-        with member(args, shown):
-            assert (await call(KEEP, args)).startswith(shown)
+    ],
+)  # fmt: skip
+async def test_c30_a_pydantic_class_gets_the_same_repair(args: Any, shown: str) -> None:
+    assert (await call(KEEP, args)).startswith(shown)
 
 
 def test_a_schema_refers_to_nothing() -> None:
@@ -183,8 +177,9 @@ def limited(
     return f"{count} {even} {code} {several} {ratio}"
 
 
-async def test_limits_beside_a_type_hold() -> None:
-    members: list[Any] = [
+@for_each(
+    ("args", "shown"),
+    [
         ({}, "1 2 AB None None"),
         ({"count": "9", "ratio": None, "several": ["abc"]}, "9 2 AB ['abc'] None"),
         ({"count": 0}, "count: must be at least 1"),
@@ -196,12 +191,10 @@ async def test_limits_beside_a_type_hold() -> None:
         ({"code": "A"}, "code: must have a length of at least 2"),
         ({"several": ["a", "abcd"]}, "several[1]: must have a length of at most 3"),
         ({"ratio": 2}, "ratio: must be at most 1"),
-    ]
-    for args, shown in members:
-        with member(args, shown):
-            assert (await call(limited, args)).removeprefix(
-                "Invalid arguments for limited: "
-            ) == shown
+    ],
+)
+async def test_limits_beside_a_type_hold(args: Any, shown: str) -> None:
+    assert (await call(limited, args)).removeprefix("Invalid arguments for limited: ") == shown
 
 
 def stepped(
@@ -211,19 +204,20 @@ def stepped(
     return f"{price} {count}"
 
 
-async def test_a_multiple_is_one_in_decimals_too() -> None:
-    members: list[Any] = [
+@for_each(
+    ("args", "ok"),
+    [
         *(({"price": price}, True) for price in (0.3, 0.7, -1.1, 1, 123_456_789.1, 1e10 + 0.1)),
         *(({"price": price}, False) for price in (0.35, 0.3001, float("inf"), 10**400)),
         ({"count": 3 * 10**30}, True),
         ({"count": 3 * 10**30 + 1}, False),
-    ]
-    for args, ok in members:
-        with member(args, ok):
-            (name,) = args
-            problem = f"Invalid arguments for stepped: {name}: must be a multiple of "
+    ],
+)
+async def test_a_multiple_is_one_in_decimals_too(args: Any, ok: bool) -> None:
+    (name,) = args
+    problem = f"Invalid arguments for stepped: {name}: must be a multiple of "
 
-            assert (await call(stepped, args)).startswith(problem) is not ok
+    assert (await call(stepped, args)).startswith(problem) is not ok
 
 
 def test_limits_and_descriptions_beside_a_type_are_shown() -> None:
@@ -253,18 +247,19 @@ def _with(note: Any) -> Any:
     return tool
 
 
-def test_a_note_that_would_be_lost_is_refused() -> None:
-    members: list[Any] = [
+@for_each(
+    "note",
+    [
         pydantic.AfterValidator(str.upper),
         pydantic.StringConstraints(to_upper=True),
         at.Predicate(str.isupper),
         Field(alias="other"),
         Field(default="x"),
-    ]
-    for note in members:
-        with member(note):
-            with pytest.raises(BandConfigError, match=r"custom tool 'tool': value: "):
-                FakeAgentTools(custom_tools=[_with(note)])
+    ],
+)
+def test_a_note_that_would_be_lost_is_refused(note: Any) -> None:
+    with pytest.raises(BandConfigError, match=r"custom tool 'tool': value: "):
+        FakeAgentTools(custom_tools=[_with(note)])
 
 
 def test_a_field_as_default_is_refused() -> None:
@@ -299,12 +294,10 @@ def total(scores: Scores) -> int:
     return sum(scores.root.values())
 
 
-async def test_a_pydantic_class_may_be_any_object() -> None:
-    members: list[Any] = [{"a": 1, "b": 2}, '{"a": 1, "b": "2"}']
-    for scores in members:
-        with member(scores):
-            assert await call(total, {"scores": scores}) == 3
-            assert "scores: must be one JSON object" in await call(total, {"scores": [1]})
+@pytest.mark.parametrize("scores", [{"a": 1, "b": 2}, '{"a": 1, "b": "2"}'])
+async def test_a_pydantic_class_may_be_any_object(scores: Any) -> None:
+    assert await call(total, {"scores": scores}) == 3
+    assert "scores: must be one JSON object" in await call(total, {"scores": [1]})
 
 
 def nulls(
@@ -342,8 +335,9 @@ def either(
     return f"{who!r} {ref!r} {level!s} {rank!r} {size!r} {deep!r}"
 
 
-async def test_of_several_kinds_the_nearest_is_taken() -> None:
-    members: list[Any] = [
+@for_each(
+    ("args", "shown"),
+    [
         ({"who": "all"}, "'all' 0 Level.LOW '' 0 None"),
         ({"who": "a, b"}, "['a', 'b'] 0 Level.LOW '' 0 None"),
         ({"who": ["all"]}, "['all'] 0 Level.LOW '' 0 None"),
@@ -356,7 +350,7 @@ async def test_of_several_kinds_the_nearest_is_taken() -> None:
         ({"rank": "1"}, "'all' 0 Level.LOW '1' 0 None"),
         ({"size": "12"}, "'all' 0 Level.LOW '' 12 None"),
         ({"deep": "12"}, "'all' 0 Level.LOW '' 0 '12'"),
-    ]
-    for args, shown in members:
-        with member(args, shown):
-            assert await call(either, args) == shown
+    ],
+)
+async def test_of_several_kinds_the_nearest_is_taken(args: Any, shown: str) -> None:
+    assert await call(either, args) == shown

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from band_trio.errors import BandApiError, BandToolError, RoomExecutionStoppedError
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.people import PEER_PAGES
-from tests.support.members import member
+from tests.support.for_each import for_each
 from tests.tools.kit import HELPER, MARIA, ME, SAM_X, SAM_Y, Ear, Platform, open_tools, refusal
 
 
@@ -36,16 +36,14 @@ async def test_participants_are_read_shown_and_told() -> None:
     assert tools.available_mention_handles() == ["@maria", "@x/helper"]
 
 
-async def test_an_empty_list_is_a_glitch_and_the_roster_stays() -> None:
-    members: list[Any] = [{"data": None}, {"data": []}, {}]
-    for glitch in members:
-        with member(glitch):
-            platform = Platform()
-            async with open_tools(platform) as tools:
-                platform.answer("GET", "participants", httpx.Response(200, json=glitch))
-                rows = await tools.get_participants()
+@for_each("glitch", [{"data": None}, {"data": []}, {}])
+async def test_an_empty_list_is_a_glitch_and_the_roster_stays(glitch: Any) -> None:
+    platform = Platform()
+    async with open_tools(platform) as tools:
+        platform.answer("GET", "participants", httpx.Response(200, json=glitch))
+        rows = await tools.get_participants()
 
-            assert [row["id"] for row in rows] == [ME, "user-maria"]
+    assert [row["id"] for row in rows] == [ME, "user-maria"]
 
 
 async def test_what_is_missing_in_a_list_does_not_erase_what_was_known() -> None:
@@ -67,24 +65,17 @@ async def test_the_roster_is_a_copy() -> None:
 # --------------------------------------------------------------------------- adding
 
 
-async def test_a_peer_is_added_and_can_be_mentioned_at_once() -> None:
-    members: list[Any] = ["agent-helper", "@x/helper", "X/Helper", "helper", "Helper"]
-    for who in members:
-        with member(who):
-            platform, ear = Platform(), Ear()
-            async with open_tools(platform, ear=ear) as tools:
-                result = await tools.add_participant(who)
-                platform.requests.clear()
-                await tools.send_message("hi", ["@x/helper"])
+@for_each("who", ["agent-helper", "@x/helper", "X/Helper", "helper", "Helper"])
+async def test_a_peer_is_added_and_can_be_mentioned_at_once(who: str) -> None:
+    platform, ear = Platform(), Ear()
+    async with open_tools(platform, ear=ear) as tools:
+        result = await tools.add_participant(who)
+        platform.requests.clear()
+        await tools.send_message("hi", ["@x/helper"])
 
-            assert result == {
-                "id": "agent-helper",
-                "name": "Helper",
-                "role": "member",
-                "status": "added",
-            }
-            assert [path for _, path, _ in platform.requests] == ["/chats/room-1/messages"]
-            assert ("seen", "agent-helper") in ear.heard
+    assert result == {"id": "agent-helper", "name": "Helper", "role": "member", "status": "added"}
+    assert [path for _, path, _ in platform.requests] == ["/chats/room-1/messages"]
+    assert ("seen", "agent-helper") in ear.heard
 
 
 async def test_somebody_present_is_not_added_again() -> None:
@@ -254,24 +245,23 @@ async def test_somebody_absent_is_told_with_who_is_there() -> None:
             await tools.remove_participant("helper")
 
 
-async def test_a_removal_without_an_answer_is_checked(autojump_clock: MockClock) -> None:
-    members_1: list[Any] = [True, False]
-    members_2: list[Any] = [httpx.Response(503), httpx.ReadError("cut")]
-    for worked in members_1:
-        for answer in members_2:
-            with member(worked, answer):
-                platform = Platform()
-                platform.participants.append(HELPER)
-                for number in range(500):
-                    platform.answer("DELETE", "agent-helper", answer, commit=worked and not number)
-                async with open_tools(platform) as tools:
-                    if worked:
-                        assert (await tools.remove_participant("helper"))["status"] == "removed"
-                    else:
-                        with pytest.raises(BandToolError, match="was not removed"):
-                            await tools.remove_participant("helper")
+@for_each("answer", [httpx.Response(503), httpx.ReadError("cut")])
+@for_each("worked", [True, False])
+async def test_a_removal_without_an_answer_is_checked(
+    worked: bool, answer: Any, autojump_clock: MockClock
+) -> None:
+    platform = Platform()
+    platform.participants.append(HELPER)
+    for number in range(500):
+        platform.answer("DELETE", "agent-helper", answer, commit=worked and not number)
+    async with open_tools(platform) as tools:
+        if worked:
+            assert (await tools.remove_participant("helper"))["status"] == "removed"
+        else:
+            with pytest.raises(BandToolError, match="was not removed"):
+                await tools.remove_participant("helper")
 
-                assert tools.turn.complete is worked
+    assert tools.turn.complete is worked
 
 
 # --------------------------------------------------------------------------- peers and rooms

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from band_trio.adapters import prompts
 from band_trio.tools.definitions import BandTool
 from band_trio.types import AdapterFeatures, Capability
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 POINTS = {
     "where": ["several people and agents", "[Name]: text"],
@@ -28,14 +27,12 @@ POINTS = {
 }
 
 
-def test_the_base_instructions_make_each_point() -> None:
-    members: list[Any] = list(POINTS)
-    for point in members:
-        with member(point):
-            text = prompts.render_system_prompt("Scribe", "a note taker.")
+@for_each("point", POINTS)
+def test_the_base_instructions_make_each_point(point: str) -> None:
+    text = prompts.render_system_prompt("Scribe", "a note taker.")
 
-            for phrase in POINTS[point]:
-                assert phrase in text
+    for phrase in POINTS[point]:
+        assert phrase in text
 
 
 def test_blocks_come_in_order() -> None:
@@ -88,15 +85,13 @@ def _without(*names: str) -> str:
     )
 
 
-def test_a_tool_that_is_filtered_out_is_not_named() -> None:
-    members: list[Any] = list(BandTool)
-    for name in members:
-        with member(name):
-            text = _without(name)
+@for_each("name", BandTool)
+def test_a_tool_that_is_filtered_out_is_not_named(name: str) -> None:
+    text = _without(name)
 
-            assert not re.search(rf"\b{name}\b", text)
-            assert "\n\n\n" not in text
-            assert text.count("## ") >= prompts.render_system_prompt().count("## ") + 3
+    assert not re.search(rf"\b{name}\b", text)
+    assert "\n\n\n" not in text
+    assert text.count("## ") >= prompts.render_system_prompt().count("## ") + 3
 
 
 def test_what_is_left_still_makes_sense() -> None:
@@ -126,16 +121,14 @@ SECTIONS = {
 }  # fmt: skip
 
 
-def test_each_section_makes_its_points() -> None:
-    members: list[Any] = list(SECTIONS)
-    for capability in members:
-        with member(capability):
-            features = AdapterFeatures(capabilities=frozenset([capability]))
-            text = prompts.render_system_prompt(features=features, include_base_instructions=False)
+@for_each("capability", SECTIONS)
+def test_each_section_makes_its_points(capability: Capability) -> None:
+    features = AdapterFeatures(capabilities=frozenset([capability]))
+    text = prompts.render_system_prompt(features=features, include_base_instructions=False)
 
-            for phrase in SECTIONS[capability]:
-                assert phrase in text
-            assert text.count("\n## ") == 1
+    for phrase in SECTIONS[capability]:
+        assert phrase in text
+    assert text.count("\n## ") == 1
 
 
 def test_the_whole_prompt_is_as_it_was_reviewed() -> None:

@@ -21,7 +21,7 @@ from band_trio.tools.results import (
 )
 from band_trio.tools.usage import is_usage_event, usage_event
 from band_trio.types import TurnUsage
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 
 class Colour(Enum):
@@ -44,8 +44,9 @@ class Model:
         return {"mode": mode}
 
 
-def test_results_become_plain_data() -> None:
-    members: list[Any] = [
+@for_each(
+    ("value", "plain"),
+    [
         (None, None),
         ("x", "x"),
         (Colour.RED, "red"),
@@ -54,11 +55,11 @@ def test_results_become_plain_data() -> None:
         (Point(1, Pair([b"a"])), {"x": 1, "label": {"left": ["YQ=="]}}),
         ((1, {2}), [1, [2]]),
         (Model(), {"mode": "json"}),
-    ]
-    for value, plain in members:
-        with member(value, plain):
-            assert serialize_tool_result(value) == plain
-            json.dumps(plain)
+    ],
+)
+def test_results_become_plain_data(value: Any, plain: Any) -> None:
+    assert serialize_tool_result(value) == plain
+    json.dumps(plain)
 
 
 def test_other_objects_are_left_as_they_are() -> None:
@@ -81,8 +82,9 @@ def test_text_is_json_and_capped() -> None:
     assert long.endswith('"end"}')
 
 
-def test_failed_outputs_are_recognised() -> None:
-    members: list[Any] = [
+@for_each(
+    ("value", "failed"),
+    [
         ({"ok": False}, True),
         ({"ok": True}, False),
         ("ERROR: no", True),
@@ -99,10 +101,10 @@ def test_failed_outputs_are_recognised() -> None:
         ({"content": "no", "isError": True}, False),
         ({"isError": True}, False),
         (None, False),
-    ]
-    for value, failed in members:
-        with member(value, failed):
-            assert is_failed_tool_output(value) is failed
+    ],
+)
+def test_failed_outputs_are_recognised(value: Any, failed: bool) -> None:
+    assert is_failed_tool_output(value) is failed
 
 
 def test_events_show_no_file_content() -> None:
@@ -120,8 +122,9 @@ TEXT = {"type": "text", "text": "x"}
 PICTURE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 
 
-def test_only_blocks_of_mcp_are_content() -> None:
-    members: list[Any] = [
+@for_each(
+    ("value", "is_content"),
+    [
         ({"content": [TEXT, PICTURE]}, True),
         ({"content": [TEXT], "isError": False, "structuredContent": None, "_meta": {}}, True),
         ({"content": [TEXT], "total": 1}, False),  # a page of something
@@ -132,12 +135,12 @@ def test_only_blocks_of_mcp_are_content() -> None:
         ({"content": []}, False),
         ({"content": "x"}, False),
         ([TEXT], False),
-    ]
-    for value, is_content in members:
-        with member(value, is_content):
-            assert is_mcp_content_result(value) is is_content
-            if not is_content:
-                assert output_text(value) == json.dumps(value)
+    ],
+)
+def test_only_blocks_of_mcp_are_content(value: Any, is_content: bool) -> None:
+    assert is_mcp_content_result(value) is is_content
+    if not is_content:
+        assert output_text(value) == json.dumps(value)
 
 
 def test_blocks_that_are_no_pictures_are_shown_as_text() -> None:

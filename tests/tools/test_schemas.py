@@ -37,7 +37,7 @@ from band_trio.tools.schemas import (
 )
 from band_trio.tools.spellings import canonicalize_mcp_tool_name, mcp_tool_names
 from band_trio.types import Capability, ToolCategory, TurnEffect
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 ROWS = list(TOOL_DEFINITIONS.values())
 
@@ -67,36 +67,33 @@ def test_what_a_tool_means_and_whether_it_acts_in_a_room() -> None:
     assert not HUMAN_TOOL_NAMES & set(BandTool)
 
 
-def test_each_capability_opens_its_category() -> None:
-    members: list[Any] = list(Capability)
-    for capability in members:
-        with member(capability):
-            offered = {row.category for row in iter_tool_definitions(capabilities=[capability])}
+@for_each("capability", Capability)
+def test_each_capability_opens_its_category(capability: Capability) -> None:
+    offered = {row.category for row in iter_tool_definitions(capabilities=[capability])}
 
-            assert offered == {ToolCategory.CHAT, ToolCategory(capability.value)}
-            assert {get_band_tool_category(n) for n in withheld_tool_names([capability])} == set(
-                ToolCategory
-            ) - offered
+    assert offered == {ToolCategory.CHAT, ToolCategory(capability.value)}
+    assert {get_band_tool_category(n) for n in withheld_tool_names([capability])} == set(
+        ToolCategory
+    ) - offered
 
 
-def test_capabilities_are_members_or_texts_one_or_several() -> None:
-    members: list[Any] = [
+@for_each(
+    "given",
+    [
         Capability.MEMORY,
         "memory",
         ["memory"],
         Capability.MEMORY | Capability.FILES,
         ("memory", Capability.FILES),
-    ]
-    for asked in members:
-        with member(asked):
-            tools = FakeAgentTools()
-            names = {
-                schema["name"] for schema in tools.get_tool_schemas("anthropic", capabilities=asked)
-            }
+    ],
+)
+def test_capabilities_are_members_or_texts_one_or_several(given: Any) -> None:
+    tools = FakeAgentTools()
+    names = {schema["name"] for schema in tools.get_tool_schemas("anthropic", capabilities=given)}
 
-            assert "band_get_memory" in names
-            assert ("band_read_room_file" in names) is (Capability.FILES in asked)
-            assert not names & withheld_tool_names(asked)
+    assert "band_get_memory" in names
+    assert ("band_read_room_file" in names) is (Capability.FILES in given)
+    assert not names & withheld_tool_names(given)
 
 
 def test_an_unknown_capability_is_refused() -> None:
@@ -119,16 +116,17 @@ def test_member_names_follow_from_the_tool_names() -> None:
         assert tool.name == tool.value.removeprefix("band_").upper()
 
 
-def test_every_tool_and_argument_is_described() -> None:
-    for row in ROWS:
-        assert len(get_tool_description(row.name)) > 30, row.name
-        for field in attrs.fields(row.input_model):
-            spec = argument_of(field)
-            assert spec.description.endswith("."), f"{row.name}.{field.name}"
-            # Bounds are not in the schema, so the words have to state them.
-            for bound in (spec.low, spec.high):
-                assert bound is None or str(bound) in spec.description, f"{row.name}.{field.name}"
-        assert platform_args_schema(row.name) is row.input_model is TOOL_MODELS[row.name]
+@for_each("row", ROWS, ids=lambda row: row.name)
+def test_every_tool_and_argument_is_described(row: Any) -> None:
+    assert len(get_tool_description(row.name)) > 30
+    for field in attrs.fields(row.input_model):
+        spec = argument_of(field)
+        assert spec.description.endswith("."), field.name
+        # Bounds are not in the schema, so the words have to state them.
+        for bound in (spec.low, spec.high):
+            assert bound is None or str(bound) in spec.description
+    assert row.method_name == row.name.removeprefix("band_")
+    assert platform_args_schema(row.name) is row.input_model is TOOL_MODELS[row.name]
 
 
 def test_an_example_in_both_formats() -> None:

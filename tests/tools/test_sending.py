@@ -21,7 +21,7 @@ from band_trio.errors import (
 from band_trio.protocol.rest import MESSAGE_BYTES
 from band_trio.tools.failures import AgentFailure, generic_provider_failure
 from band_trio.tools.relay import relay_reply, reraise_delivery_cause, send_event_safe
-from tests.support.members import member
+from tests.support.for_each import for_each
 from tests.tools.kit import HELPER, KEY, MARIA, ME, SAM_X, SAM_Y, Ear, Platform, open_tools, refusal
 
 TO_MARIA = {"id": MARIA["id"], "handle": "maria"}
@@ -135,35 +135,31 @@ async def test_c28_an_ambiguous_name_needs_no_request() -> None:
     assert platform.requests == []
 
 
-async def test_c29_only_oneself_or_nobody_is_an_error_with_real_handles() -> None:
-    members: list[Any] = [None, [], [ME], ["@maria/scribe"], ["Scribe"]]
-    for mentions in members:
-        with member(mentions):
-            platform = Platform()
-            async with open_tools(platform) as tools:
-                with pytest.raises(MentionError) as caught:
-                    await tools.send_message("hi", mentions)
+@for_each("mentions", [None, [], [ME], ["@maria/scribe"], ["Scribe"]])
+async def test_c29_only_oneself_or_nobody_is_an_error_with_real_handles(mentions: Any) -> None:
+    platform = Platform()
+    async with open_tools(platform) as tools:
+        with pytest.raises(MentionError) as caught:
+            await tools.send_message("hi", mentions)
 
-            assert str(caught.value) == (
-                "At least one other participant must be mentioned. You can mention: @maria."
-            )
-            assert platform.paths("POST") == []
+    assert str(caught.value) == (
+        "At least one other participant must be mentioned. You can mention: @maria."
+    )
+    assert platform.paths("POST") == []
 
 
-async def test_c29_in_a_room_of_many_the_error_lists_everybody_else() -> None:
-    members: list[Any] = [[], [ME], ["@maria/scribe", "Scribe"]]
-    for mentions in members:
-        with member(mentions):
-            platform = Platform()
-            platform.participants += [SAM_X, SAM_Y, HELPER]
-            async with open_tools(platform) as tools:
-                with pytest.raises(MentionError) as caught:
-                    await tools.send_message("hi", mentions)
+@for_each("mentions", [[], [ME], ["@maria/scribe", "Scribe"]])
+async def test_c29_in_a_room_of_many_the_error_lists_everybody_else(mentions: list[str]) -> None:
+    platform = Platform()
+    platform.participants += [SAM_X, SAM_Y, HELPER]
+    async with open_tools(platform) as tools:
+        with pytest.raises(MentionError) as caught:
+            await tools.send_message("hi", mentions)
 
-            for handle in ("@maria", "@x/sam", "@y/sam", "@x/helper"):
-                assert handle in str(caught.value)
-            assert "@maria/scribe" not in str(caught.value)
-            assert platform.requests == []
+    for handle in ("@maria", "@x/sam", "@y/sam", "@x/helper"):
+        assert handle in str(caught.value)
+    assert "@maria/scribe" not in str(caught.value)
+    assert platform.requests == []
 
 
 async def test_c29_oneself_is_left_out_and_doubles_are_removed() -> None:
@@ -225,45 +221,48 @@ async def test_g76_c26_an_odd_success_is_one_send_and_a_success(
     assert "odd" in caplog.text
 
 
-async def test_g76_c25_a_lost_answer_is_told_as_unknown_and_never_sent_again(
-    autojump_clock: MockClock,
-) -> None:
-    members: list[Any] = [
+@for_each(
+    "lost",
+    [
         httpx.Response(504),
         httpx.Response(500, json={"error": {"code": "internal", "message": "oops"}}),
         httpx.Response(408),
         httpx.ReadError("cut"),
         httpx.RemoteProtocolError("closed without an answer"),
         _hang,
-    ]
-    for lost in members:
-        with member(lost):
-            platform, ear = Platform(), Ear()
-            platform.answer("POST", "messages", lost, commit=True)
-            async with open_tools(platform, ear=ear) as tools:
-                with pytest.raises(MessagePostError, match="do not send it again") as caught:
-                    await tools.send_message("hi", ["maria"])
+    ],
+    ids=["504", "500", "408", "cut", "closed", "hang"],
+)
+async def test_g76_c25_a_lost_answer_is_told_as_unknown_and_never_sent_again(
+    lost: Any, autojump_clock: MockClock
+) -> None:
+    platform, ear = Platform(), Ear()
+    platform.answer("POST", "messages", lost, commit=True)
+    async with open_tools(platform, ear=ear) as tools:
+        with pytest.raises(MessagePostError, match="do not send it again") as caught:
+            await tools.send_message("hi", ["maria"])
 
-            assert caught.value.kind == "outcome_unknown"
-            assert len(platform.bodies("messages")) == 1
-            assert tools.turn.replied, "running the turn again could say it twice"
-            assert ear.heard == [("message", "unknown")]
+    assert caught.value.kind == "outcome_unknown"
+    assert len(platform.bodies("messages")) == 1
+    assert tools.turn.replied, "running the turn again could say it twice"
+    assert ear.heard == [("message", "unknown")]
 
 
-async def test_g76_c25_what_cannot_have_been_sent_is_tried_again(autojump_clock: MockClock) -> None:
-    members: list[Any] = [
-        httpx.ConnectError("refused"),
-        httpx.Response(429, headers={"retry-after": "3"}),
-    ]
-    for early in members:
-        with member(early):
-            platform = Platform()
-            platform.answer("POST", "messages", early)
-            async with open_tools(platform) as tools:
-                receipt = await tools.send_message("hi", ["maria"])
+@pytest.mark.parametrize(
+    "early",
+    [httpx.ConnectError("refused"), httpx.Response(429, headers={"retry-after": "3"})],
+    ids=["not connected", "429"],
+)
+async def test_g76_c25_what_cannot_have_been_sent_is_tried_again(
+    early: Any, autojump_clock: MockClock
+) -> None:
+    platform = Platform()
+    platform.answer("POST", "messages", early)
+    async with open_tools(platform) as tools:
+        receipt = await tools.send_message("hi", ["maria"])
 
-            assert receipt is not None
-            assert receipt["id"] == "message-1"
+    assert receipt is not None
+    assert receipt["id"] == "message-1"
 
 
 async def test_g76_an_unreachable_platform_is_told_without_its_url(
@@ -340,25 +339,23 @@ async def test_g76_who_joined_a_send_that_was_cut_off_learns_that_it_is_unknown(
     assert len(platform.bodies("messages")) == 1
 
 
-async def test_a_stop_in_an_answer_is_raised_and_told() -> None:
-    members: list[Any] = [
-        ("execution_stopped", "no"),
-        ("forbidden", "Agent Execution is STOPPED here"),
-    ]
-    for code, message in members:
-        with member(code, message):
-            platform, ear = Platform(), Ear()
-            args = {"content": "hi", "mentions": ["maria"]}
-            async with open_tools(platform, ear=ear) as tools:
-                platform.answer("POST", "messages", refusal(403, code, message))
-                with pytest.raises(RoomExecutionStoppedError):
-                    await tools.execute_tool_call("band_send_message", args)
-                platform.answer("POST", "events", refusal(403, code, message))
-                with pytest.raises(RoomExecutionStoppedError):
-                    await tools.send_failure(AgentFailure("x", "y"))
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [("execution_stopped", "no"), ("forbidden", "Agent Execution is STOPPED here")],
+)
+async def test_a_stop_in_an_answer_is_raised_and_told(code: str, message: str) -> None:
+    platform, ear = Platform(), Ear()
+    args = {"content": "hi", "mentions": ["maria"]}
+    async with open_tools(platform, ear=ear) as tools:
+        platform.answer("POST", "messages", refusal(403, code, message))
+        with pytest.raises(RoomExecutionStoppedError):
+            await tools.execute_tool_call("band_send_message", args)
+        platform.answer("POST", "events", refusal(403, code, message))
+        with pytest.raises(RoomExecutionStoppedError):
+            await tools.send_failure(AgentFailure("x", "y"))
 
-            assert ear.heard == [("message", "refused"), "stop", ("failure", "refused"), "stop"]
-            assert not tools.turn.complete
+    assert ear.heard == [("message", "refused"), "stop", ("failure", "refused"), "stop"]
+    assert not tools.turn.complete
 
 
 async def test_another_no_is_an_api_error() -> None:

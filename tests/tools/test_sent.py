@@ -14,7 +14,7 @@ from band_trio.localband.mentions import Mentioned, rewrite
 from band_trio.localband.party import User
 from band_trio.protocol.rest import ChatMessage
 from band_trio.tools.sent import SentPost
-from tests.support.members import member
+from tests.support.for_each import for_each
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PEOPLE = [
@@ -64,8 +64,9 @@ def test_g83_a_post_is_known_again_however_its_mentions_were_rewritten(
     assert not post.is_row(attrs.evolve(stored(content, ids), sender_id="somebody"))
 
 
-def test_g83_what_makes_a_row_the_post() -> None:
-    members: list[Any] = [
+@for_each(
+    ("changes", "same"),
+    [
         ({}, True),
         ({"content": "@[[7c0a-1]]  the\r\nanswer\n"}, True),
         ({"metadata": {}}, True),
@@ -79,10 +80,10 @@ def test_g83_what_makes_a_row_the_post() -> None:
         ({"metadata": {"mentions": [{"id": "7c0a-2"}]}}, False),
         ({"metadata": {"mentions": [{"id": "7c0a-1"}, {"id": "7c0a-2"}]}}, False),
         ({"metadata": {"mentions": [{"id": ["7c0a-1"]}, 7]}}, False),
-    ]
-    for changes, same in members:
-        with member(changes, same):
-            assert POST.is_row(attrs.evolve(ROW, **changes)) is same
+    ],
+)
+def test_g83_what_makes_a_row_the_post(changes: dict[str, Any], same: bool) -> None:
+    assert POST.is_row(attrs.evolve(ROW, **changes)) is same
 
 
 def test_g83_a_character_composed_in_two_ways_is_one() -> None:

@@ -31,7 +31,7 @@ JOIN_SECONDS: Final = 1.0
 """The thread ends within microseconds, unless the machine stands still."""
 
 _OURS: Final = tuple(
-    f"{Path(each).parent}{os.sep}" for each in (str(trio.__file__), str(Path(__file__).parent))
+    f"{Path(each).parent}{os.sep}" for each in (str(trio.__file__), str(Path(__file__).parents[1]))
 )
 _STANDARD: Final = (f"{Path(os.__file__).parent}{os.sep}", "<")
 _INSTALLED: Final = tuple(f"{os.sep}{each}{os.sep}" for each in ("site-packages", "dist-packages"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from band_trio.link.rest.api import Answer
 from band_trio.runtime.journal.answers import (
     FINAL,
@@ -15,6 +13,7 @@ from band_trio.runtime.journal.answers import (
     claim_outcome,
     mark_result,
 )
+from tests.support.for_each import for_each
 
 
 def error(code: str = "", message: str = "") -> dict[str, Any]:
@@ -26,7 +25,7 @@ def details(**where: str) -> dict[str, Any]:
     return {"error": {"code": "validation_error", "message": "", "details": by_pointer}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "body", "result"),
     [
         (200, {"data": {"id": "m", "attempt_number": 2}}, ClaimResult.CLAIMED),
@@ -62,7 +61,7 @@ def test_g84_a_claim_carries_the_told_wait_and_no_number() -> None:
     assert claim_outcome(Answer(429, None, 7.5)) == told
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "body", "result"),
     [
         (200, {"data": {"id": "m", "success": True}}, MarkResult.ACCEPTED),

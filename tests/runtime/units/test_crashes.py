@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from band_trio import AgentConfig, BandConfigError, SessionConfig
 from band_trio.runtime import crashes
 from band_trio.runtime.crashes import CrashRecord, crash_file, open_crash_record
+from tests.support.for_each import for_each
 
 
 @pytest.fixture
@@ -287,7 +288,7 @@ def test_g82_the_file_is_named_by_the_agent_and_lies_where_it_is_told_to(
     assert "state_dir" in caplog.text
 
 
-@pytest.mark.parametrize("folder", [1, b"/tmp", True, "a\0b", ["/tmp"]])
+@for_each("folder", [1, b"/tmp", True, "a\0b", ["/tmp"]])
 def test_g82_a_directory_that_is_none_is_refused(folder: object) -> None:
     with pytest.raises(BandConfigError, match="state_dir must be the path of a directory"):
         AgentConfig(state_dir=folder)  # type: ignore[arg-type]

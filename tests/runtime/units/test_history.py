@@ -20,6 +20,7 @@ from band_trio.runtime.turn.briefing import Briefing
 from band_trio.runtime.turn.history import HistoryWalk, SaidSince
 from band_trio.tools.ledger import Ledger
 from tests.runtime.rows import ME, row
+from tests.support.for_each import for_each
 
 
 class Context:
@@ -65,7 +66,7 @@ def rows_of(count: int) -> list[ChatMessage]:
     return [row(f"m{n:03}", n) for n in range(count)]
 
 
-@pytest.mark.parametrize("page", [1, 7, 100, 1000])
+@for_each("page", [1, 7, 100, 1000])
 async def test_g63_the_newest_before_the_trigger_without_gap_or_double(
     page: int, autojump_clock: trio.testing.MockClock
 ) -> None:

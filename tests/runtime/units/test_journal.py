@@ -15,9 +15,10 @@ from band_trio.runtime.journal.todo import Probe, Run, Settle, Wait
 from band_trio.runtime.journal.verdict import DONE, NOT_ACCEPTED, OFFER_BASE, OFFER_CAP
 from tests.runtime.rows import ME, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit, released
+from tests.support.for_each import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("message", "work", "actionable", "runs"),
     [
         (row("m"), True, True, True),
@@ -44,8 +45,8 @@ def test_g19_g23_g34_what_is_work_and_what_may_run(
     assert (kit.phase("m") is Phase.GIVEN_UP) is used_up  # told when that happened
 
 
-@pytest.mark.parametrize("move", list(Move))
-@pytest.mark.parametrize("before", [None, *Phase])
+@for_each("move", list(Move))
+@for_each("before", [None, *Phase])
 def test_a_move_that_is_not_in_the_table_is_refused(move: Move, before: Phase | None) -> None:
     entries, entry = Entries(), Entry("m")
     if before is not None:
@@ -219,7 +220,7 @@ def test_g27_a_message_that_was_set_aside_lets_others_run_and_holds_nobody_again
     assert entry.until > kit.now
 
 
-@pytest.mark.parametrize("result", [ClaimResult.UNKNOWN, ClaimResult.LATER, ClaimResult.DENIED])
+@for_each("result", [ClaimResult.UNKNOWN, ClaimResult.LATER, ClaimResult.DENIED])
 def test_g18_g35_an_unanswered_claim_is_held_by_back_off_and_told_wait_and_charged_nothing(
     result: ClaimResult,
 ) -> None:
@@ -280,7 +281,7 @@ def test_g35_g49_a_stopped_message_runs_first_after_the_play() -> None:
     assert (entry.spent, kit.journal.held) == (0, None)
 
 
-@pytest.mark.parametrize("reason", ["left", "shutdown", "superseded"])
+@for_each("reason", ["left", "shutdown", "superseded"])
 def test_g35_other_releases_leave_the_order_to_the_list(reason: str) -> None:
     kit = Kit()
     entry = kit.ends(row("m"), released(reason))
@@ -314,7 +315,7 @@ def test_g24_a_control_acts_once() -> None:
 # --------------------------------------------------------------------------- runs before
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("attempts", "crashes", "attempt"),
     [(None, 0, 1), (["failed"], 0, 2), (["processing"], 0, 2), (["failed", "processing"], 1, 3),
      (None, 2, 3)],

@@ -16,6 +16,7 @@ from band_trio.runtime.journal.verdict import DONE, Verdict
 from band_trio.runtime.room.journals import REMEMBERED, Journals
 from tests.runtime.rows import ME, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit, released
+from tests.support.for_each import for_each
 
 NEW = 10.0
 """Seconds at which messages are inserted behind all that the list showed."""
@@ -23,7 +24,7 @@ NEW = 10.0
 # --------------------------------------------------------------------------- bounds
 
 
-@pytest.mark.parametrize("phase", [phase for phase in CAPACITY if phase is not Phase.ASIDE])
+@for_each("phase", [phase for phase in CAPACITY if phase is not Phase.ASIDE])
 def test_g22_g77_a_phase_forgets_its_oldest_entry_and_no_other_phases(phase: Phase) -> None:
     kit = Kit(attrs.evolve(SESSION, max_message_retries=1))
     one_of_each: dict[Phase, Callable[[str], Entry]] = {
@@ -177,7 +178,7 @@ def test_g14_g34_a_verdict_that_is_confirmed_after_the_return_is_remembered(
     assert kit.read(row("m", status="processing")) == [None]
 
 
-@pytest.mark.parametrize("phase", [Phase.LISTED, Phase.STOPPED, Phase.HELD, Phase.GIVEN_UP])
+@for_each("phase", [Phase.LISTED, Phase.STOPPED, Phase.HELD, Phase.GIVEN_UP])
 def test_g54_leaving_forgets_the_rest(phase: Phase) -> None:
     kit = Kit(attrs.evolve(SESSION, max_message_retries=1 if phase is Phase.GIVEN_UP else 3))
     match phase:

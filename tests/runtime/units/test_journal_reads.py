@@ -18,6 +18,7 @@ from band_trio.runtime.journal.todo import Read, Run, Wait
 from band_trio.runtime.journal.verdict import DONE
 from tests.runtime.rows import BEGAN, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit
+from tests.support.for_each import for_each
 
 NEW = 10.0
 """Seconds at which messages are inserted behind all that the list showed."""
@@ -69,7 +70,7 @@ def test_g19_a_push_of_what_is_processed_is_dropped() -> None:
     assert kit.dirty is Dirty.CLEAN
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("at", "is_new"),
     [(5, True), (6, True), (4, False), (None, False)],
     ids=["same instant", "later", "earlier", "undated"],
@@ -126,8 +127,8 @@ def test_g05_without_the_platforms_clock_the_first_push_asks_the_list() -> None:
     assert kit.journal.watermark is not None
 
 
-@pytest.mark.parametrize("newer", [0, 1])
-@pytest.mark.parametrize("dated", [True, False], ids=["dated", "undated"])
+@for_each("newer", [0, 1])
+@for_each("dated", [True, False], ids=["dated", "undated"])
 def test_c95_the_newest_text_that_was_seen_runs(newer: int, dated: bool) -> None:
     """Pushed again, or listed, with another text while it waits."""
     rows = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from band_trio.errors import InputNotAccepted, RoomClosingError
 from band_trio.runtime.journal.judgement import ERROR_CHARS, Ending, Judgement
 from band_trio.runtime.journal.verdict import Fate, Verdict
@@ -11,17 +9,18 @@ from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.turn.turn import later_end
 from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
+from tests.support.for_each import for_each
 
 KEY = "band_a_secret_key_1234567890"
 
 
-@pytest.mark.parametrize("new", list(EndReason))
+@for_each("new", list(EndReason))
 def test_the_first_end_counts_whatever_it_is(new: EndReason) -> None:
     assert later_end(None, new) is new
 
 
-@pytest.mark.parametrize("before", list(EndReason))
-@pytest.mark.parametrize("new", list(EndReason))
+@for_each("before", list(EndReason))
+@for_each("new", list(EndReason))
 def test_g41_the_last_interrupt_or_stop_counts_and_nothing_overrides_it(
     before: EndReason, new: EndReason
 ) -> None:
@@ -56,8 +55,8 @@ def verdict(ended: Ending, *, reports: bool = True) -> Verdict:
     return Judgement((KEY,), 2.5, reports).verdict(ended)
 
 
-@pytest.mark.parametrize("effect", list(TurnEffect))
-@pytest.mark.parametrize("judged", [True, False])
+@for_each("effect", list(TurnEffect))
+@for_each("judged", [True, False])
 def test_g67_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
     effect: TurnEffect, judged: bool
 ) -> None:
@@ -68,7 +67,7 @@ def test_g67_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
     assert done.did_its_work is (works or not judged)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ended", "fate", "reason", "text"),
     [
         (turn(), Fate.FAILED, "", "turn ended without a reply"),
@@ -123,9 +122,9 @@ def test_g79_the_text_of_a_failure_is_masked_and_short() -> None:
     assert done.plain_error == "ValueError"
 
 
-@pytest.mark.parametrize("last", [True, False])
-@pytest.mark.parametrize("reports", [True, False])
-@pytest.mark.parametrize("reported", [True, False])
+@for_each("last", [True, False])
+@for_each("reports", [True, False])
+@for_each("reported", [True, False])
 def test_g37_g69_the_room_is_told_of_the_last_failure_only_and_once(
     last: bool, reports: bool, reported: bool
 ) -> None:

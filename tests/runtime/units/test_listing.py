@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.protocol.rest import ChatRoom, Page
 from band_trio.runtime.listing import RoomListing, list_rooms
+from tests.support.for_each import for_each
 
 
 class Rooms:
@@ -44,8 +44,8 @@ async def listed(rooms: Rooms) -> RoomListing:
     return await list_rooms(rooms)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 35])
-@pytest.mark.parametrize("total", [True, False])
+@for_each("count", [0, 1, 9, 10, 11, 35])
+@for_each("total", [True, False])
 async def test_g29_all_pages_are_read_and_only_a_count_makes_them_complete(
     count: int, total: bool
 ) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.runtime.turn.briefing import Briefing
 from band_trio.runtime.turn.roster import EVENTS, STRANGERS, Roster
+from tests.support.for_each import for_each
 
 
 def person(name: str, **more: Any) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def test_g30_changes_that_nobody_takes_are_bounded() -> None:
     assert [name for _, name in told(roster)] == [f"p{n}" for n in range(3, EVENTS + 3)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "differs"),
     [
         (lambda roster: None, False),
@@ -173,7 +173,7 @@ def test_g85_who_is_not_known_is_missed_until_a_read_was_made_for_them() -> None
     assert not roster.misses(["x"])  # a read that shows nothing new changes nothing
 
 
-@pytest.mark.parametrize("event", ["added", "removed", "during a load"])
+@for_each("event", ["added", "removed", "during a load"])
 def test_g85_whoever_comes_or_goes_ends_that(event: str) -> None:
     roster = loaded("a")
     roster.note_read_for(["x"])
