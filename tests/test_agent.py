@@ -9,6 +9,7 @@ import pytest
 
 from band_trio import Agent, BandConfigError, SimpleAdapter
 from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
+from tests.marks import case
 from tests.support.for_each import for_each
 
 
@@ -33,9 +34,10 @@ def make(adapter: Any, **options: Any) -> Agent:
     return Agent.create(adapter=adapter, agent_id="a", api_key="thnv_a_key", **options)
 
 
+@case("C21")
 @for_each("base", [Bare, Simple])
 @for_each("name", ["on_event", "on_started", "serve", "try_handle_control"])
-def test_c21_a_method_that_is_awaited_must_be_async(name: str, base: type) -> None:
+def test_a_method_that_is_awaited_must_be_async(name: str, base: type) -> None:
     bad = type("Bad", (base,), {name: sync})
     with pytest.raises(BandConfigError, match=rf"Bad\.{name} must be `async def`"):
         make(bad())
@@ -62,8 +64,9 @@ def test_wrapped_and_partial_methods_are_what_they_wrap() -> None:
     make(adapter)
 
 
+@case("C21")
 @pytest.mark.parametrize("bad", [type("Bad", (), {"process": sync})(), object()])
-def test_c21_a_preprocessor_must_have_an_async_process(bad: Any) -> None:
+def test_a_preprocessor_must_have_an_async_process(bad: Any) -> None:
     with pytest.raises(BandConfigError, match="process"):
         make(Bare(), preprocessor=bad)
     make(Bare(), preprocessor=DefaultPreprocessor())

@@ -34,6 +34,7 @@ from band_trio.config.endpoints import (
 )
 from band_trio.config.proxies import is_loopback
 from band_trio.errors import BandConfigError
+from tests.marks import case
 from tests.support.for_each import for_each
 
 CONFIGS: list[type[Any]] = [SessionConfig, AgentConfig, ContactEventConfig]
@@ -538,7 +539,8 @@ def test_a_socket_url_keeps_its_query_but_no_key_and_no_version() -> None:
 # --------------------------------------------------------------------------- credentials
 
 
-def test_c60_the_key_is_in_no_repr() -> None:
+@case("C60")
+def test_the_key_is_in_no_repr() -> None:
     credentials = Credentials("a1", "SECRET-key!")
 
     assert credentials.api_key == "SECRET-key!"

@@ -37,6 +37,7 @@ from band_trio.config.keywords import answer_keyword
 from band_trio.localband import open_local_band
 from band_trio.testing import FakeAgentTools
 from band_trio.tools.failures import AgentFailure
+from tests.marks import case
 from tests.support.for_each import for_each
 
 # As an application without a type checker sees them.
@@ -74,7 +75,8 @@ def refusal(call: Callable[[], object], kind: type[Exception] = BandConfigError)
 # --------------------------------------------------------------------------- signatures
 
 
-def test_c92_a_message_handler_takes_what_it_is_called_with() -> None:
+@case("C92")
+def test_a_message_handler_takes_what_it_is_called_with() -> None:
     class Short(SimpleAdapter[Any]):
         async def on_message(self, msg, tools): ...  # type: ignore[no-untyped-def,override]  # noqa: ANN001, ANN202
 
@@ -95,8 +97,9 @@ def test_the_table_of_calls_is_what_the_base_class_declares() -> None:
         assert ", ".join([*positional, *(["*", *named] if named else [])]) == shape
 
 
+@case("C92")
 @for_each("name", [name for name in HOOKS if name != "on_message"])
-def test_c92_every_hook_takes_what_it_is_called_with(name: str) -> None:
+def test_every_hook_takes_what_it_is_called_with(name: str) -> None:
     async def too_many(self: object, a: int, b: int, c: int, *, d: int) -> None: ...
     async def everything(self: object, *args: object, **kwargs: object) -> None: ...
 
@@ -106,7 +109,8 @@ def test_c92_every_hook_takes_what_it_is_called_with(name: str) -> None:
     make(adapter_with(**{name: everything})())
 
 
-def test_c92_a_bare_adapter_is_checked_too() -> None:
+@case("C92")
+def test_a_bare_adapter_is_checked_too() -> None:
     class Bare:
         async def on_event(self, inp: Any) -> None: ...
         async def on_cleanup(self) -> None: ...
@@ -156,6 +160,7 @@ class Wrong:
 async def no_arguments() -> None: ...
 
 
+@case("C92")
 @for_each(
     ("call", "told"),
     [
@@ -186,7 +191,7 @@ async def no_arguments() -> None: ...
         ),
     ],
 )
-def test_c92_everything_that_is_called_is_checked(call: Callable[[], object], told: str) -> None:
+def test_everything_that_is_called_is_checked(call: Callable[[], object], told: str) -> None:
     assert told in refusal(call)
 
 
@@ -196,7 +201,8 @@ def test_c92_everything_that_is_called_is_checked(call: Callable[[], object], to
 async def method(self: object, *args: object, **kwargs: object) -> None: ...
 
 
-def test_c92_a_misspelt_hook_is_refused() -> None:
+@case("C92")
+def test_a_misspelt_hook_is_refused() -> None:
     for name, meant in (
         ("onmessage", "on_message"),
         ("onMessage", "on_message"),
@@ -239,7 +245,8 @@ def test_adapters_that_ship_pass() -> None:
 # --------------------------------------------------------------------------- misspelt options
 
 
-def test_c92_a_misspelt_option_is_a_type_error_with_the_right_name() -> None:
+@case("C92")
+def test_a_misspelt_option_is_a_type_error_with_the_right_name() -> None:
     unexpected = "got an unexpected keyword argument"
     for call, told in (
         (lambda: Session(max_cycle=5), f"SessionConfig() {unexpected} 'max_cycle'. Did you mean 'max_cycle_seconds'?"),
@@ -275,7 +282,8 @@ def test_option_classes_stay_what_they_were() -> None:
     assert "max_cycle_seconds" in inspect.signature(SessionConfig).parameters
 
 
-async def test_c92_a_keyword_of_the_run_is_answered() -> None:
+@case("C92")
+async def test_a_keyword_of_the_run_is_answered() -> None:
     with pytest.raises(TypeError, match=r"'shutdown_timeout'. The grace .* agent.stop\(grace=…\)"):
         await make().run(shutdown_timeout=5)  # type: ignore[call-arg]
 
@@ -283,6 +291,7 @@ async def test_c92_a_keyword_of_the_run_is_answered() -> None:
 # --------------------------------------------------------------------------- tools
 
 
+@case("C92")
 @for_each(
     ("tools", "name", "meant"),
     [
@@ -292,7 +301,7 @@ async def test_c92_a_keyword_of_the_run_is_answered() -> None:
         (ContactTools(FakeAgentTools().room), "ad_contact", "add_contact"),
     ],
 )
-def test_c92_a_misspelt_tool_is_answered(tools: object, name: str, meant: str) -> None:
+def test_a_misspelt_tool_is_answered(tools: object, name: str, meant: str) -> None:
     text = refusal(lambda: getattr(tools, name), AttributeError)
 
     assert text == (
@@ -313,6 +322,7 @@ def test_a_property_that_fails_keeps_its_error() -> None:
     )
 
 
+@case("C92")
 @for_each(
     ("call", "told"),
     [
@@ -325,7 +335,7 @@ def test_a_property_that_fails_keeps_its_error() -> None:
         (lambda tools: tools.get_memory(memory_id=7), "get_memory: memory_id: must be text, not int"),
     ],
 )  # fmt: skip
-async def test_c92_a_wrong_plain_type_is_refused_at_the_call(
+async def test_a_wrong_plain_type_is_refused_at_the_call(
     call: Callable[[Any], Any], told: str
 ) -> None:
     tools = FakeAgentTools()
@@ -347,6 +357,7 @@ async def test_what_fits_is_called() -> None:
     assert len(tools.posts) == 3
 
 
+@case("C92")
 @for_each(
     ("call", "told"),
     [
@@ -355,7 +366,7 @@ async def test_what_fits_is_called() -> None:
         (lambda tools: tools.execute_tool_call(tool_name="x", arguments={}), "band_trio calls it 'name'."),
     ],
 )  # fmt: skip
-async def test_c92_a_misspelt_argument_of_a_tool_is_answered(
+async def test_a_misspelt_argument_of_a_tool_is_answered(
     call: Callable[[Any], Any], told: str
 ) -> None:
     with pytest.raises(TypeError) as caught:
@@ -383,6 +394,7 @@ def lines(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> 
     return warned
 
 
+@case("C86")
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -394,7 +406,7 @@ def lines(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> 
         ("MAX_CYCLE_SECONDS", "the variable MAX_CYCLE_SECONDS is not read: its name is BAND_MAX_CYCLE_SECONDS"),
     ],
 )  # fmt: skip
-def test_c86_a_variable_that_nobody_reads_is_told_once_with_the_right_name(
+def test_a_variable_that_nobody_reads_is_told_once_with_the_right_name(
     name: str, told: str, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "7s3cret")
@@ -403,7 +415,8 @@ def test_c86_a_variable_that_nobody_reads_is_told_once_with_the_right_name(
     assert lines() == []
 
 
-def test_c86_known_variables_are_no_mistakes(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+@case("C86")
+def test_known_variables_are_no_mistakes(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     @attrs.frozen(kw_only=True)
     class OwnConfig(EnvAdapterConfig):
         ENV_PREFIX = "BAND_OWNBOT_"
@@ -423,7 +436,8 @@ def test_c86_known_variables_are_no_mistakes(lines: Lines, monkeypatch: pytest.M
     assert lines() == []
 
 
-def test_c86_a_misspelt_variable_of_an_adapter_is_told(
+@case("C86")
+def test_a_misspelt_variable_of_an_adapter_is_told(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BAND_OPENAI_MODEL", "gpt")
@@ -439,7 +453,8 @@ def test_c86_a_misspelt_variable_of_an_adapter_is_told(
 # --------------------------------------------------------------------------- not under trio
 
 
-def test_c76_an_agent_under_asyncio_is_told_where_to_go(recwarn: pytest.WarningsRecorder) -> None:
+@case("C76")
+def test_an_agent_under_asyncio_is_told_where_to_go(recwarn: pytest.WarningsRecorder) -> None:
     agent = make()
 
     async def entered() -> None:
@@ -495,8 +510,9 @@ async def client_with_a_task() -> AsyncGenerator[trio.Nursery]:
         yield nursery
 
 
+@case("C74")
 @pytest.mark.parametrize("make", [trio.open_nursery, client_with_a_task])
-async def test_c74_a_nursery_kept_in_on_started_is_an_error_that_names_serve(
+async def test_a_nursery_kept_in_on_started_is_an_error_that_names_serve(
     make: Callable[[], Any], autojump_clock: trio.testing.MockClock
 ) -> None:
     adapter = Keeps(make)
@@ -507,7 +523,8 @@ async def test_c74_a_nursery_kept_in_on_started_is_an_error_that_names_serve(
     assert not adapter.ticking  # its tasks have ended as well
 
 
-async def test_c74_a_client_kept_in_on_started_works(
+@case("C74")
+async def test_a_client_kept_in_on_started_works(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Client(Keeps):
@@ -584,7 +601,8 @@ class Idle(SimpleAdapter[Any]):
         """Never called."""
 
 
-def test_c92_options_of_the_wrong_kind_are_refused_by_name() -> None:
+@case("C92")
+def test_options_of_the_wrong_kind_are_refused_by_name() -> None:
     for name, wrong, kind in (
         ("config", {}, "AgentConfig"),
         ("session_config", 5, "SessionConfig"),
@@ -595,6 +613,7 @@ def test_c92_options_of_the_wrong_kind_are_refused_by_name() -> None:
             Agent.create(adapter=Idle(), agent_id="a1", api_key="k", **options)
 
 
-def test_c92_the_entry_script_answers_a_misspelt_keyword_itself() -> None:
+@case("C92")
+def test_the_entry_script_answers_a_misspelt_keyword_itself() -> None:
     with pytest.raises(TypeError, match=r"band_trio\.run\(\) got .*'loglevel'.*'level'"):
         band_trio.run(Idle(), loglevel="DEBUG")

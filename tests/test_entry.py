@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from band_trio.entry.exits import Exit
+from tests.marks import case, guarantee
 from tests.support.scripts import (
     FIRST,
     PROGRAMS,
@@ -53,8 +54,9 @@ async def handling(scene: Scene, script: Script) -> str:
 # --------------------------------------------------------------------------- the three steps
 
 
+@case("C91")
 @pytest.mark.parametrize("where", ["environment", "file", "entry"])
-async def test_c91_the_printed_program_answers_and_says_when_it_is_ready(
+async def test_the_printed_program_answers_and_says_when_it_is_ready(
     scene: Scene, where: str
 ) -> None:
     keys = f"agent_id: {scene.account.id}\napi_key: {scene.account.api_key}\n"
@@ -78,7 +80,8 @@ async def test_c91_the_printed_program_answers_and_says_when_it_is_ready(
     assert scene.account.api_key not in script.log + script.out
 
 
-async def test_c91_the_command_runs_the_same_file(scene: Scene) -> None:
+@case("C91")
+async def test_the_command_runs_the_same_file(scene: Scene) -> None:
     command = (sys.executable, "-m", "band_trio", "run", "echo:Echo")
     async with scene.running(command=command) as script:
         await script.until(READY)
@@ -92,7 +95,9 @@ async def test_c91_the_command_runs_the_same_file(scene: Scene) -> None:
 # --------------------------------------------------------------------------- what happens when …
 
 
-async def test_g67_g69_c91_the_handler_raises(scene: Scene) -> None:
+@guarantee(67, 69)
+@case("C91")
+async def test_the_handler_raises(scene: Scene) -> None:
     async with scene.running(with_handler("raise ValueError('no fuel')")) as script:
         await script.until(READY)
         for _ in range(2):  # it goes on
@@ -106,7 +111,9 @@ async def test_g67_g69_c91_the_handler_raises(scene: Scene) -> None:
     assert len(await scene.said("error")) == 2
 
 
-async def test_g67_c91_the_handler_says_and_does_nothing(scene: Scene) -> None:
+@guarantee(67)
+@case("C91")
+async def test_the_handler_says_and_does_nothing(scene: Scene) -> None:
     async with scene.running(with_handler("pass")) as script:
         await script.until(READY)
         await scene.is_now(await scene.say(), "failed")
@@ -114,7 +121,9 @@ async def test_g67_c91_the_handler_says_and_does_nothing(scene: Scene) -> None:
     assert "WARNING" in script.log
 
 
-async def test_g47_c91_the_handler_hangs(scene: Scene) -> None:
+@guarantee(47)
+@case("C91")
+async def test_the_handler_hangs(scene: Scene) -> None:
     hanging = with_handler("await trio.sleep_forever()")
     limit = {"BAND_MAX_CYCLE_SECONDS": "0.3"}
     async with scene.running(hanging, **scene.credentials, **limit) as script:
@@ -126,7 +135,9 @@ async def test_g47_c91_the_handler_hangs(scene: Scene) -> None:
     assert len(await scene.said("error")) == 1
 
 
-async def test_g25_g62_g04_c91_the_connection_drops_in_a_turn(scene: Scene) -> None:
+@guarantee(4, 25, 62)
+@case("C91")
+async def test_the_connection_drops_in_a_turn(scene: Scene) -> None:
     async with scene.running(SLOW) as script:
         first = await handling(scene, script)
         assert scene.band.cut(scene.account)
@@ -141,7 +152,9 @@ async def test_g25_g62_g04_c91_the_connection_drops_in_a_turn(scene: Scene) -> N
     assert [scene.band.attempts(m, scene.account) for m in (first, *missed)] == [["success"]] * 3
 
 
-async def test_g17_g49_c91_a_person_presses_stop(scene: Scene) -> None:
+@guarantee(17, 49)
+@case("C91")
+async def test_a_person_presses_stop(scene: Scene) -> None:
     async with scene.running(SLOW) as script:
         message = await handling(scene, script)
         await scene.band.user.stop(scene.room)
@@ -152,8 +165,10 @@ async def test_g17_g49_c91_a_person_presses_stop(scene: Scene) -> None:
         await scene.is_now(message, "processed")
 
 
+@guarantee(51, 52)
+@case("C75")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_g51_g52_c75_the_first_signal_lets_the_turn_finish(scene: Scene, number: int) -> None:
+async def test_the_first_signal_lets_the_turn_finish(scene: Scene, number: int) -> None:
     async with scene.running(SLOW) as script:
         message = await handling(scene, script)
         script.process.send_signal(number)
@@ -168,7 +183,9 @@ async def test_g51_g52_c75_the_first_signal_lets_the_turn_finish(scene: Scene, n
     assert "Traceback" not in script.log
 
 
-async def test_g51_g53_c91_the_grace_is_over(scene: Scene) -> None:
+@guarantee(51, 53)
+@case("C91")
+async def test_the_grace_is_over(scene: Scene) -> None:
     short = SLOW.replace("band_trio.run(Echo())", "band_trio.run(Echo(), grace=0.1)")
     async with scene.running(short) as script:
         message = await handling(scene, script)
@@ -183,8 +200,9 @@ async def test_g51_g53_c91_the_grace_is_over(scene: Scene) -> None:
     assert len(await scene.said()) == 1
 
 
+@case("C53", "C75")
 @pytest.mark.parametrize("blocks", [False, True])
-async def test_c53_c75_the_same_signal_again_ends_the_process(scene: Scene, blocks: bool) -> None:
+async def test_the_same_signal_again_ends_the_process(scene: Scene, blocks: bool) -> None:
     source = SLOW.replace("await trio.sleep(1)", "time.sleep(60)") if blocks else SLOW
     async with scene.running(source) as script:
         message = await handling(scene, script)
@@ -199,10 +217,11 @@ async def test_c53_c75_the_same_signal_again_ends_the_process(scene: Scene, bloc
     assert scene.band.state(message, scene.account) not in {"processed", "failed"}
 
 
+@case("C75")
 @pytest.mark.parametrize(
     ("first", "other"), [(signal.SIGTERM, signal.SIGINT), (signal.SIGINT, signal.SIGTERM)]
 )
-async def test_c75_the_other_signal_at_once_is_the_same_request(
+async def test_the_other_signal_at_once_is_the_same_request(
     scene: Scene, first: int, other: int
 ) -> None:
     async with scene.running(SLOW) as script:
@@ -233,8 +252,9 @@ def _child_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
 
+@case("C75")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_c75_as_process_1_of_a_container(scene: Scene, number: int) -> None:
+async def test_as_process_1_of_a_container(scene: Scene, number: int) -> None:
     if not (unshare := _unshare()):
         pytest.skip("this machine permits no pid namespaces (unshare --pid)")
     source = SLOW.replace("print('handling'", "print('handling as', __import__('os').getpid()")
@@ -249,7 +269,9 @@ async def test_c75_as_process_1_of_a_container(scene: Scene, number: int) -> Non
     assert "1 settled, 0 abandoned" in script.log
 
 
-async def test_g61_c91_the_same_agent_is_started_twice(scene: Scene) -> None:
+@guarantee(61)
+@case("C91")
+async def test_the_same_agent_is_started_twice(scene: Scene) -> None:
     async with scene.running() as first:
         await first.until(READY)
         second = scene.place / "second"
@@ -262,8 +284,9 @@ async def test_g61_c91_the_same_agent_is_started_twice(scene: Scene) -> None:
         await scene.is_now(await scene.say(), "processed")
 
 
+@case("C18")
 @pytest.mark.parametrize(("end", "code"), [("sys.exit(7)", 7), ("raise KeyboardInterrupt", 130)])
-async def test_c18_the_handler_ends_the_program(scene: Scene, end: str, code: int) -> None:
+async def test_the_handler_ends_the_program(scene: Scene, end: str, code: int) -> None:
     async with scene.running(with_handler(end)) as script:
         await script.until(READY)
         await scene.say()
@@ -275,7 +298,8 @@ async def test_c18_the_handler_ends_the_program(scene: Scene, end: str, code: in
 # --------------------------------------------------------------------------- it cannot start
 
 
-async def test_c91_a_dead_url_is_told_at_once_and_a_signal_ends_the_start(scene: Scene) -> None:
+@case("C91")
+async def test_a_dead_url_is_told_at_once_and_a_signal_ends_the_start(scene: Scene) -> None:
     dead = {**scene.credentials, "BAND_REST_URL": DEAD}
     async with scene.running(**dead) as script:
         await script.until("cannot be reached")
@@ -287,7 +311,8 @@ async def test_c91_a_dead_url_is_told_at_once_and_a_signal_ends_the_start(scene:
     assert "Traceback" not in script.log
 
 
-async def test_c91_a_dead_url_ends_it_when_the_patience_is_over(scene: Scene) -> None:
+@case("C91")
+async def test_a_dead_url_ends_it_when_the_patience_is_over(scene: Scene) -> None:
     options = "config=band_trio.AgentConfig(start_patience_seconds=0.5)"
     dead = {**scene.credentials, "BAND_REST_URL": DEAD}
     async with scene.running(with_call(f"band_trio.run(Echo(), {options})"), **dead) as script:
@@ -295,7 +320,8 @@ async def test_c91_a_dead_url_ends_it_when_the_patience_is_over(scene: Scene) ->
     assert "cannot be reached" in script.last_line
 
 
-async def test_c91_a_wrong_key_is_one_line(scene: Scene) -> None:
+@case("C91")
+async def test_a_wrong_key_is_one_line(scene: Scene) -> None:
     wrong = {**scene.credentials, "BAND_API_KEY": "thnv_a_this_is_the_wrong_one"}
     async with scene.running(**wrong) as script:
         assert await script.end() == Exit.FAILED
@@ -320,6 +346,7 @@ DESK = "desk: {agent_id: d, api_key: k}\n"
 AGENT = "band_trio.Agent.create(adapter=Echo(), agent_id='a', api_key='b')"
 
 
+@case("C91")
 @pytest.mark.parametrize(
     ("arguments", "environ", "file", "words"),
     [
@@ -336,7 +363,7 @@ AGENT = "band_trio.Agent.create(adapter=Echo(), agent_id='a', api_key='b')"
         (f"{AGENT}, api_key='c', rest_url='d'", {}, "", ["leave out api_key, rest_url"]),
     ],
 )
-async def test_c91_what_cannot_be_used_is_one_line_and_exit_2(
+async def test_what_cannot_be_used_is_one_line_and_exit_2(
     tmp_path: Path, arguments: str, environ: dict[str, str], file: str, words: list[str]
 ) -> None:
     if file:
@@ -364,8 +391,9 @@ RECIPE = next(text for text in PROGRAMS if "open_signal_receiver" in text)
 BARE = SLOW.replace("band_trio.run(Echo())", "pass").replace("import sys, time, trio", "import sys")
 
 
+@case("C75")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_c75_the_recipe_for_signals_lets_the_turn_finish(scene: Scene, number: int) -> None:
+async def test_the_recipe_for_signals_lets_the_turn_finish(scene: Scene, number: int) -> None:
     source = f"""{RECIPE}
 {BARE}
 agent = band_trio.Agent.create(adapter=Echo(), agent_id={scene.account.id!r},
@@ -384,7 +412,8 @@ print(agent.report)
     assert script.log == "handling\n"
 
 
-async def test_c75_a_second_ctrl_c_cuts_off_the_turn_of_the_recipe(scene: Scene) -> None:
+@case("C75")
+async def test_a_second_ctrl_c_cuts_off_the_turn_of_the_recipe(scene: Scene) -> None:
     source = f"""{RECIPE}
 {BARE.replace("sleep(1)", "sleep(30)")}
 agent = band_trio.Agent.create(adapter=Echo(), agent_id={scene.account.id!r},

@@ -25,6 +25,7 @@ from band_trio.errors import (
     RoomExecutionStoppedError,
 )
 from band_trio.kit.hygiene import LINE_CHARS
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
 TREE = {
@@ -178,7 +179,9 @@ def test_what_applications_catch() -> None:
 NASTY = "no\nCRITICAL forged\x1b[2J\u2028\u202e\ud800 http://user:pw@h:1"
 
 
-def test_c72_g79_every_error_is_one_line_without_credentials_whatever_it_quotes() -> None:
+@guarantee(79)
+@case("C72")
+def test_every_error_is_one_line_without_credentials_whatever_it_quotes() -> None:
     special: dict[str, BandError] = {
         "BandSupersededError": BandSupersededError(NASTY, NASTY),
         "BandApiError": BandApiError(422, NASTY, NASTY, details={NASTY: [NASTY]}, context=NASTY),

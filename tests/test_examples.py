@@ -15,6 +15,7 @@ import trio
 
 from band_trio.localband import LocalAgent, LocalBand, open_local_band
 from band_trio.tools.conversation import replace_uuid_mentions, strip_leading_mentions
+from tests.marks import case
 from tests.support.for_each import for_each
 
 ROOT = Path(__file__).parents[1]
@@ -42,9 +43,10 @@ def test_each_example_is_a_short_script_that_says_what_to_expect(path: Path) -> 
     assert expected(path)
 
 
+@case("C91")
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_c91_importing_an_example_starts_nothing(path: Path, tmp_path: Path) -> None:
+def test_importing_an_example_starts_nothing(path: Path, tmp_path: Path) -> None:
     code = f"""
 import importlib.util, logging, signal, sys, threading, trio
 def refuse(*args, **options): raise AssertionError("trio was started")

@@ -28,6 +28,7 @@ from band_trio.kit.hygiene import (
     without_surrogates,
     without_surrogates_deep,
 )
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
 KEY = "thnv_a_Zq8/x+9=\"7'%&\\w"
@@ -54,10 +55,11 @@ def forms(key: str) -> list[str]:
     ]
 
 
+@guarantee(79)
 @given(keys, wild, wild)
 @example(KEY, "key=", "&b=1")
 @example("%%%%%%%%", "", "")
-def test_g79_the_key_is_masked_in_every_form(key: str, before: str, after: str) -> None:
+def test_the_key_is_masked_in_every_form(key: str, before: str, after: str) -> None:
     for form in forms(key):
         masked = redact_credentials(f"{before}\n{form}\n{after}", [key])
         assert f"\n{form}\n" not in masked
@@ -84,6 +86,7 @@ def test_one_secret_may_be_given_as_text() -> None:
 # --------------------------------------------------------------------------- by shape
 
 
+@guarantee(79)
 @for_each(
     ("text", "masked"),
     [
@@ -107,7 +110,7 @@ def test_one_secret_may_be_given_as_text() -> None:
         ('secret="never closed', 'secret="#'),
     ],
 )
-def test_g79_credentials_are_masked_by_their_shape(text: str, masked: str) -> None:
+def test_credentials_are_masked_by_their_shape(text: str, masked: str) -> None:
     assert redact_credentials(text) == masked.replace("#", REDACTED)
 
 
@@ -169,7 +172,8 @@ def test_a_traceback_is_clean() -> None:
 # --------------------------------------------------------------------------- values
 
 
-def test_g79_credential_named_keys_are_masked_in_values() -> None:
+@guarantee(79)
+def test_credential_named_keys_are_masked_in_values() -> None:
     value = {
         "X-API-Key": "abc",
         "accessToken": {"a": 1},
@@ -320,6 +324,7 @@ class Broken(Exception):
         raise ValueError("no text")
 
 
+@guarantee(79)
 @for_each(
     ("error", "text"),
     [
@@ -341,7 +346,7 @@ class Broken(Exception):
         (RuntimeError("Authorization: Bearer abcd"), f"RuntimeError: Authorization: {REDACTED}"),
     ],
 )
-def test_g79_an_error_is_told_in_clean_words(error: BaseException, text: str) -> None:
+def test_an_error_is_told_in_clean_words(error: BaseException, text: str) -> None:
     assert error_text(error, 1_000, [KEY]) == text
 
 
@@ -352,7 +357,8 @@ def _failing() -> None:
         raise ValueError("no such thing") from exc
 
 
-def test_g79_an_error_that_quotes_a_traceback_is_told_without_it() -> None:
+@guarantee(79)
+def test_an_error_that_quotes_a_traceback_is_told_without_it() -> None:
     with pytest.raises(ValueError, match="no such thing") as caught:
         _failing()
     quoted = "".join(traceback.format_exception(caught.value))
@@ -367,8 +373,9 @@ def test_g79_an_error_that_quotes_a_traceback_is_told_without_it() -> None:
     assert error_text(one_line, 1_000) == "RuntimeError: It failed:"
 
 
+@guarantee(79)
 @for_each("limit", [1, 3, 10, 1_000])
-def test_g79_a_monstrous_error_is_capped_with_head_and_tail(limit: int) -> None:
+def test_a_monstrous_error_is_capped_with_head_and_tail(limit: int) -> None:
     text = error_text(ValueError("start " + "x" * 1_000_000 + " end"), limit)
 
     assert len(text) == limit
@@ -376,17 +383,19 @@ def test_g79_a_monstrous_error_is_capped_with_head_and_tail(limit: int) -> None:
     assert limit < 1_000 or (text.startswith("ValueError: start x") and text.endswith("x end"))
 
 
-def test_g79_a_secret_is_not_cut_before_it_is_masked() -> None:
+@guarantee(79)
+def test_a_secret_is_not_cut_before_it_is_masked() -> None:
     for padding in range(40):
         text = error_text(ValueError("y" * padding + KEY * 30), 60, [KEY])
         assert all(KEY[i : i + 6] not in text for i in range(len(KEY) - 6))
 
 
+@guarantee(79)
 @given(wild, st.integers(1, 60))
 @example("\ud83d\ude00" * 50, 20)
 @example("\u200d" * 100, 5)
 @example("\u0301" * 100, 12)
-def test_g79_any_text_of_an_error_is_accepted(message: str, limit: int) -> None:
+def test_any_text_of_an_error_is_accepted(message: str, limit: int) -> None:
     text = error_text(ValueError(message), limit, [KEY])
 
     text.encode()
@@ -423,6 +432,8 @@ def test_a_title_is_one_line(text: str, line: str) -> None:
 NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}
 
 
+@guarantee(79)
+@case("C72")
 @for_each(
     ("text", "line"),
     [
@@ -435,11 +446,12 @@ NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}
         ("Cookie: a=b\nX: y", f"Cookie: {REDACTED}"),
     ],
 )
-def test_c72_g79_controls_are_shown_as_escapes(text: str, line: str) -> None:
+def test_controls_are_shown_as_escapes(text: str, line: str) -> None:
     assert clean_text(text) == line
 
 
-def test_c72_no_character_ends_a_line_or_turns_it() -> None:
+@case("C72")
+def test_no_character_ends_a_line_or_turns_it() -> None:
     for code in range(0x10000):  # the other planes have none
         char = chr(code)
         kind = unicodedata.category(char)
@@ -452,10 +464,12 @@ def test_c72_no_character_ends_a_line_or_turns_it() -> None:
 _TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
+@guarantee(79)
+@case("C72")
 @given(wild, keys, wild, st.integers(1, 400))
 @example("a\n", "key=value+%", "\x1b]0;title\x07", 30)
 @example("Bearer ", "abcdefgh", "\u202e" * 300, 20)
-def test_c72_g79_any_text_is_one_clean_line(before: str, key: str, after: str, limit: int) -> None:
+def test_any_text_is_one_clean_line(before: str, key: str, after: str, limit: int) -> None:
     text = before + key + after + quote(key, safe="")
     line = clean_text(text, limit, [key])
 
@@ -468,14 +482,16 @@ def test_c72_g79_any_text_is_one_clean_line(before: str, key: str, after: str, l
     assert clean_text(whole, secrets=[key]) == whole
 
 
-def test_g79_a_huge_text_becomes_a_line_quickly() -> None:
+@guarantee(79)
+def test_a_huge_text_becomes_a_line_quickly() -> None:
     for text in ("\x1b" * 1_000_000, "a:b@" * 100_000, "(" * 300_000, "a:," * 100_000):
         began = time.perf_counter()
         assert len(clean_text(text, 300)) <= 300
         assert time.perf_counter() - began < 1, text[:4]
 
 
-def test_c72_a_traceback_forges_no_line_of_the_log() -> None:
+@case("C72")
+def test_a_traceback_forges_no_line_of_the_log() -> None:
     with pytest.raises(ValueError, match="forged") as caught:
         raise ValueError("no\n2026-01-01 CRITICAL forged\x1b[2J\r\ud800")
     lines = traceback_text(caught.value).splitlines()
@@ -485,11 +501,14 @@ def test_c72_a_traceback_forges_no_line_of_the_log() -> None:
     assert all(line.startswith("  ") for line in lines)
 
 
-def test_c72_an_error_is_told_in_a_line() -> None:
+@case("C72")
+def test_an_error_is_told_in_a_line() -> None:
     assert error_line(ValueError("a\nb")) == "ValueError: a\\nb"
     assert error_line(ValueError(KEY), [KEY]) == f"ValueError: {REDACTED}"
 
 
+@guarantee(79)
+@case("C69")
 @for_each(
     ("text", "masked"),
     [
@@ -500,7 +519,7 @@ def test_c72_an_error_is_told_in_a_line() -> None:
         ("socks5://:pw@h:1", "socks5://#@h:1"),
     ],
 )
-def test_g79_c69_user_and_password_of_a_proxy_are_masked(text: str, masked: str) -> None:
+def test_user_and_password_of_a_proxy_are_masked(text: str, masked: str) -> None:
     assert redact_credentials(text) == masked.replace("#", REDACTED)
 
 

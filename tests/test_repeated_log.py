@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from band_trio.kit.logs import RepeatedLog, thinned_lines
+from tests.marks import case
 
 
 async def test_a_repeated_line_is_written_three_times_then_once_a_minute(
@@ -36,7 +37,8 @@ async def test_a_repeated_line_is_written_three_times_then_once_a_minute(
     ]
 
 
-def test_c72_each_argument_of_a_repeated_line_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+@case("C72")
+def test_each_argument_of_a_repeated_line_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     log = RepeatedLog(logging.getLogger("band_trio.test"))
     log.warning("%s: %s, %d, %.1f", "a\nb", ValueError("\x1b[2J"), 3, 0.5)
     assert caplog.messages == ["a\\nb: \\x1b[2J, 3, 0.5"]

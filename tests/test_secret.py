@@ -16,6 +16,7 @@ from band_trio.config.credentials import Credentials, load_agent_config
 from band_trio.errors import BandConfigError, BandConnectionError
 from band_trio.kit.hygiene import REDACTED
 from band_trio.kit.secret import Secret, SecretBytes, silent
+from tests.marks import case, guarantee
 from tests.test_config import config_file
 
 KEY = "k/ey+with&odd=chars%"
@@ -32,7 +33,8 @@ def assert_no_key(text: str) -> None:
     assert quote(KEY, safe="") not in text
 
 
-def test_c60_a_secret_is_itself_and_shows_nothing() -> None:
+@case("C60")
+def test_a_secret_is_itself_and_shows_nothing() -> None:
     secret = Secret(KEY)
 
     assert secret == KEY
@@ -45,7 +47,8 @@ def test_c60_a_secret_is_itself_and_shows_nothing() -> None:
     assert silent(5) == 5
 
 
-def test_c60_headers_of_other_libraries_stay_silent_and_send_the_key() -> None:
+@case("C60")
+def test_headers_of_other_libraries_stay_silent_and_send_the_key() -> None:
     headers = httpx.Headers({"X-API-Key": Secret(KEY), "Accept": "x"})
     request = httpx.Request("GET", "http://h", headers=headers.copy())
     event = h11.Request(method="GET", target="/", headers=request.headers.raw)
@@ -59,7 +62,9 @@ def test_c60_headers_of_other_libraries_stay_silent_and_send_the_key() -> None:
     assert isinstance(bytes(SecretBytes(b"x")), SecretBytes)
 
 
-def test_c60_g87_a_request_that_cannot_be_built_does_not_show_the_key() -> None:
+@guarantee(87)
+@case("C60")
+def test_a_request_that_cannot_be_built_does_not_show_the_key() -> None:
     """Its headers are locals of the frames in which it is built."""
     credentials = Credentials("a", KEY)
 
@@ -74,6 +79,8 @@ def test_c60_g87_a_request_that_cannot_be_built_does_not_show_the_key() -> None:
     assert_no_key(shown(caught.value))
 
 
+@guarantee(87)
+@case("C60")
 @pytest.mark.parametrize(
     "text",
     [
@@ -83,7 +90,7 @@ def test_c60_g87_a_request_that_cannot_be_built_does_not_show_the_key() -> None:
         f"me: [{KEY!r}]",
     ],
 )
-def test_c60_g87_a_file_that_is_refused_does_not_show_its_keys(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_refused_does_not_show_its_keys(tmp_path: Path, text: str) -> None:
     path = config_file(tmp_path, text)
     with pytest.raises(BandConfigError) as caught:
         load_agent_config("me", config_path=path)

@@ -12,6 +12,7 @@ import trio.testing
 from band_trio import SessionConfig
 from band_trio.kit.limiter import FairLimiter, work_of
 from band_trio.tools.custom import CustomTools
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Scripted, reply, stage
 
 
@@ -37,7 +38,8 @@ async def held_by(limiter: FairLimiter, *rooms: str | None) -> list[str | None]:
     return got
 
 
-async def test_g03_a_room_holds_a_third() -> None:
+@guarantee(3)
+async def test_a_room_holds_a_third() -> None:
     limiter = FairLimiter(9)
     assert await held_by(limiter, *"aaaaaa") == ["a"] * 3
     assert await held_by(limiter, *"aaaabbbbcccdd") == [*"aaabbbccc"]
@@ -55,7 +57,8 @@ async def test_a_free_token_costs_no_step_of_the_scheduler() -> None:
         await held_by(limiter, "a")
 
 
-async def test_g77_a_limiter_forgets_rooms_that_hold_nothing() -> None:
+@guarantee(77)
+async def test_a_limiter_forgets_rooms_that_hold_nothing() -> None:
     limiter = FairLimiter(9)
     for n in range(100):
         await held_by(limiter, *[f"room {n}"] * 5)
@@ -85,7 +88,8 @@ async def test_a_token_goes_on_to_the_next_who_waits() -> None:
 # --------------------------------------------------------------------------- in an agent
 
 
-async def test_g03_tool_calls_of_two_rooms_delay_no_start_of_a_third(
+@guarantee(3)
+async def test_tool_calls_of_two_rooms_delay_no_start_of_a_third(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     started: dict[str, float] = {}
@@ -110,8 +114,10 @@ async def test_g03_tool_calls_of_two_rooms_delay_no_start_of_a_third(
         assert started["one"] - sent < 1
 
 
+@guarantee(3)
+@case("C21")
 @pytest.mark.slow
-async def test_g03_c21_hung_sync_tools_of_a_room_leave_threads_to_the_others() -> None:
+async def test_hung_sync_tools_of_a_room_leave_threads_to_the_others() -> None:
     free, done = threading.Event(), trio.Event()
 
     def look_up(key: str) -> str:
@@ -143,8 +149,10 @@ async def test_g03_c21_hung_sync_tools_of_a_room_leave_threads_to_the_others() -
                 free.set()
 
 
+@guarantee(3)
+@case("C21")
 @pytest.mark.slow
-async def test_g03_c21_hung_sync_callbacks_of_a_room_leave_threads_to_the_others() -> None:
+async def test_hung_sync_callbacks_of_a_room_leave_threads_to_the_others() -> None:
     free, told = threading.Event(), threading.Event()
     async with stage() as here:
         bots = [here.band.register_agent(f"bot {n}") for n in range(17)]

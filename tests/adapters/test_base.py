@@ -26,6 +26,7 @@ from band_trio.types import (
     ToolCategory,
     TurnUsage,
 )
+from tests.marks import case
 from tests.support.for_each import for_each
 
 
@@ -99,7 +100,8 @@ async def test_the_start_tells_names() -> None:
 # --------------------------------------------------------------------------- construction
 
 
-def test_c21_a_sync_handler_is_refused_at_construction() -> None:
+@case("C21")
+def test_a_sync_handler_is_refused_at_construction() -> None:
     class Blocking(SimpleAdapter[Any]):
         def on_message(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
             pass

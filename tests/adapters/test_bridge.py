@@ -43,6 +43,7 @@ from band_trio.testing import (
 )
 from band_trio.types import TurnUsage
 from tests.adapters.kit import make_tools
+from tests.marks import case
 
 Turn = BridgedTurn[str]
 MARIA = ["u1"]
@@ -116,7 +117,8 @@ async def test_the_framework_is_given_the_turn() -> None:
     assert turn.replied
 
 
-async def test_c63_the_framework_is_told_that_a_message_runs_again() -> None:
+@case("C63")
+async def test_the_framework_is_told_that_a_message_runs_again() -> None:
     seen: list[Turn] = []
 
     async def handler(turn: Turn) -> None:
@@ -374,7 +376,8 @@ async def test_an_error_of_the_framework_fails_the_turn_bare() -> None:
     assert "secret" not in text
 
 
-async def test_c12_an_error_after_the_reply_fails_nothing(
+@case("C12")
+async def test_an_error_after_the_reply_fails_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def handler(turn: Turn) -> None:

@@ -27,6 +27,7 @@ from tests.adapters.kit import (
     texts,
     without_prompt,
 )
+from tests.marks import case
 from tests.support.for_each import for_each
 
 EACH = for_each("kind", KINDS, ids=lambda kind: kind.name)
@@ -100,9 +101,10 @@ async def work_cancelled_at(b: Bench, step: int) -> int:
     return instrument.steps
 
 
+@case("C38")
 @EACH
 @pytest.mark.slow
-async def test_c38_cancelled_at_every_step(kind: Kind) -> None:
+async def test_cancelled_at_every_step(kind: Kind) -> None:
     """At each await of the tool loop, also between parallel calls and in a request.
 
     What the turn has said is known in the next one. `bench` checks at the end that every request
@@ -156,8 +158,9 @@ async def test_cancelled_between_parallel_calls(kind: Kind) -> None:
         assert texts(b.last)[-1][1].endswith("[Maria]: next")
 
 
+@case("C63")
 @EACH
-async def test_c63_a_cancelled_turn_that_is_run_again_knows_what_it_has_said(kind: Kind) -> None:
+async def test_a_cancelled_turn_that_is_run_again_knows_what_it_has_said(kind: Kind) -> None:
     async with bench(kind, [send("one"), SlowTurn(60, NO_REPLY), NO_REPLY]) as b:
         await cancelled_while_it_asks(b, 2, "work", id="m1")
         await b.turn("work", id="m1", attempt=2)

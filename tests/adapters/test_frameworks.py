@@ -21,6 +21,7 @@ from band_trio.adapters.bridge import AsyncioAdapter
 from band_trio.adapters.bridged import BridgedTurn
 from band_trio.testing import make_message, run_turn, serving
 from tests.adapters.kit import make_tools
+from tests.marks import case
 from tests.support.for_each import for_each
 
 pytestmark = pytest.mark.slow
@@ -150,9 +151,10 @@ async def with_pydantic_ai(turn: BridgedTurn[str], arguments: dict[str, Any]) ->
     return shown[0]
 
 
+@case("C30")
 @for_each("use", [with_langchain, with_pydantic_ai])
 @for_each("mentions", ["@maria", '["@maria"]', [{"id": "u1", "handle": "maria"}]])
-async def test_c30_arguments_are_repaired_behind_a_signature_too(use: Any, mentions: Any) -> None:
+async def test_arguments_are_repaired_behind_a_signature_too(use: Any, mentions: Any) -> None:
     seen: list[Any] = []
 
     async def handler(turn: BridgedTurn[str]) -> None:

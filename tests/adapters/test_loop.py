@@ -47,6 +47,7 @@ from tests.adapters.kit import (
     texts,
 )
 from tests.converters.kit import called, histories, own, returned, said
+from tests.marks import case
 
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 DONE = TextTurn("done")
@@ -158,6 +159,7 @@ async def test_endless_calls_end(kind: Kind) -> None:
 SECRET = "the-secret-of-the-provider"
 
 
+@case("C12")
 @EACH
 @pytest.mark.parametrize(
     "turn",
@@ -178,9 +180,7 @@ SECRET = "the-secret-of-the-provider"
     ids=["500", "400", "401", "429", "no-json", "empty-json", "null", "html", "error-as-data", "cut",
          "refusal", "empty"],
 )  # fmt: skip
-async def test_c12_a_failing_provider_fails_the_turn_and_is_told(
-    kind: Kind, turn: ScriptTurn
-) -> None:
+async def test_a_failing_provider_fails_the_turn_and_is_told(kind: Kind, turn: ScriptTurn) -> None:
     """What the turn came to is kept; nothing of it where its request may have been refused."""
     refused = isinstance(turn, ErrorTurn) and turn.status == 400
     async with bench(kind, [NO_REPLY, LOOK, *[turn] * (1 + refused), NO_REPLY]) as b:
@@ -229,8 +229,9 @@ async def test_a_subclass_may_keep_the_message_for_later(
         assert reported_failures(b.tools) == []
 
 
+@case("C12")
 @EACH
-async def test_c12_a_failure_after_the_reply_does_not_undo_it(kind: Kind) -> None:
+async def test_a_failure_after_the_reply_does_not_undo_it(kind: Kind) -> None:
     """An empty answer, or a refusal, after the work is done is no failure."""
     async with bench(kind, [send(), TextTurn(""), send(), RefusalTurn()]) as b:
         assert (await b.turn()).record == "processed"
@@ -290,8 +291,9 @@ async def test_a_bootstrap_replaces_what_was_kept(kind: Kind) -> None:
         assert texts(b.last) == [("user", "[Maria]: read again\n[Maria]: new")]
 
 
+@case("C63")
 @EACH
-async def test_c63_a_repeated_turn_goes_on_behind_the_first_and_is_told_so(kind: Kind) -> None:
+async def test_a_repeated_turn_goes_on_behind_the_first_and_is_told_so(kind: Kind) -> None:
     async with bench(kind, [NO_REPLY, LOOK, ErrorTurn(status=500), NO_REPLY, NO_REPLY]) as b:
         await b.turn("zero")
         assert (await b.turn("one", id="m1")).record == "failed"
@@ -306,9 +308,10 @@ async def test_c63_a_repeated_turn_goes_on_behind_the_first_and_is_told_so(kind:
         assert str(b.last).count("worked on the following message before") == 1
 
 
+@case("C63")
 @EACH
 @pytest.mark.parametrize("bootstrap", [True, False])
-async def test_c63_a_repeated_turn_of_a_new_process_knows_what_was_said_since(
+async def test_a_repeated_turn_of_a_new_process_knows_what_was_said_since(
     kind: Kind, bootstrap: bool
 ) -> None:
     history = [said("before")] if bootstrap else []
@@ -464,8 +467,9 @@ async def test_tools_of_the_application(kind: Kind) -> None:
         assert len(b.model.requests[0]["tools"]) == 2
 
 
+@case("C20")
 @EACH
-async def test_c20_a_tool_of_the_application_may_take_only_so_long(kind: Kind) -> None:
+async def test_a_tool_of_the_application_may_take_only_so_long(kind: Kind) -> None:
     async def forever() -> None:
         await trio.sleep_forever()
 
@@ -518,8 +522,9 @@ async def test_without_a_key_nothing_starts(kind: Kind, monkeypatch: pytest.Monk
 # --------------------------------------------------------------------------- any history
 
 
+@case("C38")
 @given(histories, st.integers(1, 8), st.lists(st.sampled_from(["[System]: x", "y"]), max_size=2))
-def test_c38_any_history_gives_a_request_that_obeys_the_rules(
+def test_any_history_gives_a_request_that_obeys_the_rules(
     raw: list[Any], limit: int, updates: list[str]
 ) -> None:
     """Converted, with the newest message behind it, and cut to any length."""

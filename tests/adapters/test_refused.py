@@ -36,6 +36,7 @@ from tests.adapters.kit import (
     without_prompt,
 )
 from tests.converters.kit import own, said
+from tests.marks import case
 
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 PAGE = 10_000
@@ -265,11 +266,12 @@ async def test_a_refused_turn_that_is_run_again_begins_anew(kind: Kind) -> None:
 # --------------------------------------------------------------------------- after the reply
 
 
+@case("C12")
 @EACH
 @pytest.mark.parametrize(
     "turn", [ErrorTurn(status=503), ErrorTurn(status=400), RawTurn(b"nope"), LOOK, TextTurn("")]
 )
-async def test_c12_a_provider_that_fails_after_the_reply_fails_nothing(
+async def test_a_provider_that_fails_after_the_reply_fails_nothing(
     kind: Kind, turn: ScriptTurn, caplog: pytest.LogCaptureFixture
 ) -> None:
     again = [turn] if isinstance(turn, ErrorTurn) and turn.status == 400 else []

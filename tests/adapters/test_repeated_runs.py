@@ -19,6 +19,7 @@ from band_trio.testing.scripted_model import (
 )
 from band_trio.testing.scripted_openai import open_scripted_openai
 from tests.adapters.kit import NO_REPLY
+from tests.marks import case, guarantee
 
 AGAIN = "You have worked on the following message before"
 
@@ -56,9 +57,11 @@ async def said(band: LocalBand, room: Any) -> int:
     return sum("It is 42." in row["content"] for row in rows if row["message_type"] == "text")
 
 
+@guarantee(81)
+@case("C63")
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["raises", "is cut off"])
-async def test_g81_c63_one_answer_is_in_the_room_when_the_model_declines(how: str) -> None:
+async def test_one_answer_is_in_the_room_when_the_model_declines(how: str) -> None:
     model = model_that(waits=how != "raises")
     session = SessionConfig(
         max_message_retries=2, retry_base_seconds=0.01, report_turn_failures_to_room=False

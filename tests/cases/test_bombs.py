@@ -22,6 +22,7 @@ import trio
 
 from band_trio.localband import LocalAgent, LocalBand, LocalRoom, open_local_band
 from tests.link.servers import read_request, serving
+from tests.marks import case, guarantee
 
 MIB: Final = 2**20
 PART: Final = b" " * 2**16
@@ -132,8 +133,10 @@ async def bombed(band: LocalBand, echo: LocalAgent) -> AsyncGenerator[tuple[Fron
                 await trio.aclose_forcefully(end)
 
 
+@guarantee(86)
+@case("C68")
 @pytest.mark.slow
-async def test_g86_c68_a_bomb_costs_little_memory_no_time_and_no_other_room() -> None:
+async def test_a_bomb_costs_little_memory_no_time_and_no_other_room() -> None:
     with trio.fail_after(60):
         async with open_local_band() as band:
             echo = band.register_agent("Echo")

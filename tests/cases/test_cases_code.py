@@ -18,6 +18,7 @@ from band_trio.converters import AnthropicHistoryConverter, OpenAIHistoryConvert
 from band_trio.tools.custom import CustomTools
 from band_trio.tools.narration import narrate_call, narrate_result
 from tests.converters.kit import check_anthropic, check_openai
+from tests.marks import case, guarantee
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
 from tests.runtime.views import fail, records
 from tests.support.for_each import for_each
@@ -50,9 +51,11 @@ def handing_back(result: object, *, replies: bool) -> Behaviour:
     return cast("Behaviour", handle)
 
 
+@guarantee(67, 68)
+@case("C12")
 @for_each("replies", [False, True], ids=["nothing said", "replied"])
 @for_each("result", [ValueError("no"), None, "Error: no"], ids=repr)
-async def test_c12_g67_g68_what_a_framework_hands_back_decides_nothing(
+async def test_what_a_framework_hands_back_decides_nothing(
     result: object, replies: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage(handing_back(result, replies=replies)) as here:
@@ -67,7 +70,8 @@ async def test_c12_g67_g68_what_a_framework_hands_back_decides_nothing(
         assert len(await rows(here, room, "error")) == (0 if replies else 1)
 
 
-async def test_c30_c31_what_a_model_gets_wrong_in_a_call_does_not_fail_its_turn(
+@case("C30", "C31")
+async def test_what_a_model_gets_wrong_in_a_call_does_not_fail_its_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     answers: list[Any] = []
@@ -104,7 +108,9 @@ async def test_c30_c31_what_a_model_gets_wrong_in_a_call_does_not_fail_its_turn(
 # --------------------------------------------------------------------------- the cancellation
 
 
-async def test_c17_g42_an_interrupt_while_a_tool_waits_leaves_no_result_and_no_post(
+@guarantee(42)
+@case("C17")
+async def test_an_interrupt_while_a_tool_waits_leaves_no_result_and_no_post(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def slow() -> str:
@@ -134,8 +140,10 @@ async def test_c17_g42_an_interrupt_while_a_tool_waits_leaves_no_result_and_no_p
         assert records(here) == [(message, "processed")]
 
 
+@guarantee(3, 51)
+@case("C17")
 @pytest.mark.slow
-async def test_c17_g03_g51_a_handler_that_catches_for_ever_is_named_and_delays_no_other_room(
+async def test_a_handler_that_catches_for_ever_is_named_and_delays_no_other_room(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It never sleeps again, so this test has the real clock."""
@@ -168,8 +176,10 @@ async def test_c17_g03_g51_a_handler_that_catches_for_ever_is_named_and_delays_n
         assert f"room {room} could not be ended" in here.reports[0].cleanup_errors
 
 
+@guarantee(41)
+@case("C16")
 @pytest.mark.parametrize("way", ["interrupt", "timeout"])
-async def test_c16_g41_an_error_of_the_clean_up_is_not_what_is_reported(
+async def test_an_error_of_the_clean_up_is_not_what_is_reported(
     way: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def breaks_while_it_dies(call: Call) -> None:
@@ -193,7 +203,9 @@ async def test_c16_g41_an_error_of_the_clean_up_is_not_what_is_reported(
         assert (error is None) is (way == "interrupt")
 
 
-async def test_c24_g41_an_interrupt_behind_the_time_limit_still_decides(
+@guarantee(41)
+@case("C24")
+async def test_an_interrupt_behind_the_time_limit_still_decides(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The deadline has fired, the handler takes its time to die, the record is not written yet."""
@@ -217,7 +229,9 @@ async def test_c24_g41_an_interrupt_behind_the_time_limit_still_decides(
         assert await rows(here, room, "error") == []
 
 
-async def test_c18_g44_an_error_beside_a_broken_connection_is_named(
+@guarantee(44)
+@case("C18")
+async def test_an_error_beside_a_broken_connection_is_named(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class ConnectionClosed(Exception):
@@ -251,8 +265,10 @@ async def test_c18_g44_an_error_beside_a_broken_connection_is_named(
 # --------------------------------------------------------------------------- threads
 
 
+@guarantee(3, 51)
+@case("C21")
 @pytest.mark.slow
-async def test_c21_g03_g51_fifty_blocking_tools_hold_up_nobody() -> None:
+async def test_fifty_blocking_tools_hold_up_nobody() -> None:
     """Real threads and the real clock; heartbeats are due all the time."""
     go, late = threading.Event(), list[str]()
     running = 0
@@ -300,8 +316,10 @@ async def test_c21_g03_g51_fifty_blocking_tools_hold_up_nobody() -> None:
         assert here.band.attempts(message, here.account) == ["processing"]
 
 
+@guarantee(3)
+@case("C21")
 @pytest.mark.slow
-async def test_c21_g03_a_sync_callback_that_blocks_holds_up_its_room_only() -> None:
+async def test_a_sync_callback_that_blocks_holds_up_its_room_only() -> None:
     go = threading.Event()
     heard: list[str] = []
 
@@ -331,7 +349,9 @@ async def test_c21_g03_a_sync_callback_that_blocks_holds_up_its_room_only() -> N
         assert here.reports[0].graceful
 
 
-async def test_c21_g51_a_handler_that_blocks_the_thread_is_named(
+@guarantee(51)
+@case("C21")
+async def test_a_handler_that_blocks_the_thread_is_named(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def blocks(call: Call) -> None:
@@ -356,9 +376,11 @@ async def test_c21_g51_a_handler_that_blocks_the_thread_is_named(
     assert room in line
 
 
+@guarantee(42)
+@case("C22")
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["interrupt", "stop"])
-async def test_c22_g42_a_thread_that_calls_back_after_the_end_is_refused(end: str) -> None:
+async def test_a_thread_that_calls_back_after_the_end_is_refused(end: str) -> None:
     refused: list[BaseException] = []
     go, done = threading.Event(), threading.Event()
 
@@ -411,7 +433,9 @@ async def call_back(go: threading.Event, done: threading.Event, here: Stage) -> 
 # --------------------------------------------------------------------------- after a restart
 
 
-async def test_c38_g63_a_call_that_a_stop_cut_off_leaves_a_valid_history(
+@guarantee(63)
+@case("C38")
+async def test_a_call_that_a_stop_cut_off_leaves_a_valid_history(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def looks(call: Call) -> None:

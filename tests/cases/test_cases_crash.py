@@ -17,6 +17,7 @@ import pytest
 import trio
 
 from band_trio.localband import LocalAgent, LocalBand, open_local_band
+from tests.marks import case, guarantee
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +84,9 @@ async def supervised(folder: Path) -> AsyncGenerator[tuple[Supervisor, trio.Nurs
                 nursery.cancel_scope.cancel()
 
 
-async def test_g82_c64_a_message_that_kills_the_process_is_given_up_and_the_one_behind_it_runs(
+@guarantee(82)
+@case("C64")
+async def test_a_message_that_kills_the_process_is_given_up_and_the_one_behind_it_runs(
     tmp_path: Path,
 ) -> None:
     async with supervised(tmp_path) as (agent, nursery):
@@ -98,7 +101,8 @@ async def test_g82_c64_a_message_that_kills_the_process_is_given_up_and_the_one_
         assert await agent.errors(room) == 1
 
 
-async def test_c64_a_process_that_is_killed_from_outside_costs_its_message_nothing(
+@case("C64")
+async def test_a_process_that_is_killed_from_outside_costs_its_message_nothing(
     tmp_path: Path,
 ) -> None:
     async with supervised(tmp_path) as (agent, nursery):
@@ -115,7 +119,9 @@ async def test_c64_a_process_that_is_killed_from_outside_costs_its_message_nothi
         assert agent.band.log.requests("post_event") == []
 
 
-async def test_g82_c64_its_neighbours_of_that_moment_finish_and_are_not_given_up(
+@guarantee(82)
+@case("C64")
+async def test_its_neighbours_of_that_moment_finish_and_are_not_given_up(
     tmp_path: Path,
 ) -> None:
     async with supervised(tmp_path) as (agent, nursery):

@@ -16,6 +16,7 @@ from band_trio.runtime.journal.todo import Run, Todo
 from band_trio.runtime.membership.presence import RoomPresence
 from band_trio.runtime.room.execution import ExecutionContext
 from band_trio.trace import Read
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import payload, push_again
 
@@ -26,7 +27,9 @@ def living_messages() -> int:
     return sum(type(each) is ChatMessage for each in gc.get_objects())
 
 
-async def test_c05_g30_g77_a_burst_overflows_and_takes_nothing_with_it(
+@guarantee(30, 77)
+@case("C05")
+async def test_a_burst_overflows_and_takes_nothing_with_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     release = trio.Event()
@@ -63,8 +66,10 @@ async def test_c05_g30_g77_a_burst_overflows_and_takes_nothing_with_it(
         assert here.band.state(kept, here.account) != "processed"
 
 
+@guarantee(3, 54, 80)
+@case("C08")
 @pytest.mark.parametrize("dies", ["at once", "slowly"])
-async def test_c08_g03_g54_g80_a_dying_room_does_not_take_the_dispatcher_along(
+async def test_a_dying_room_does_not_take_the_dispatcher_along(
     dies: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Its pushes meet a channel that is closed, or one that is full and that nobody reads."""
@@ -108,8 +113,10 @@ async def test_c08_g03_g54_g80_a_dying_room_does_not_take_the_dispatcher_along(
         assert here.adapter.texts == ["stay", "hello"]
 
 
+@guarantee(3, 80)
+@case("C46")
 @pytest.mark.slow
-async def test_c46_g03_g80_a_slow_handler_never_stops_the_reader(
+async def test_a_slow_handler_never_stops_the_reader(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def slow(call: Call) -> None:
@@ -128,7 +135,9 @@ async def test_c46_g03_g80_a_slow_handler_never_stops_the_reader(
             assert agent.health().epoch == 1, "a heartbeat was taken for lost"
 
 
-async def test_c52_g45_a_room_that_breaks_is_started_again_and_loses_nothing(
+@guarantee(45)
+@case("C52")
+async def test_a_room_that_breaks_is_started_again_and_loses_nothing(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with stage() as here:
@@ -150,8 +159,10 @@ async def test_c52_g45_a_room_that_breaks_is_started_again_and_loses_nothing(
         assert here.adapter.cleaned == [room]
 
 
+@guarantee(45)
+@case("C52")
 @pytest.mark.parametrize("part", ["dispatcher", "presence"])
-async def test_c52_g45_any_other_part_that_breaks_ends_the_run(
+async def test_any_other_part_that_breaks_ends_the_run(
     part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object) -> None:
@@ -179,8 +190,10 @@ def objects_of_ours() -> int:
     return sum(n for name, n in modules.items() if name.startswith(ours))
 
 
+@guarantee(77)
+@case("C59")
 @pytest.mark.slow
-async def test_c59_g77_what_is_kept_per_room_goes_with_the_room(
+async def test_what_is_kept_per_room_goes_with_the_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def visit(here: Stage, rooms: int) -> int:
@@ -199,8 +212,10 @@ async def test_c59_g77_what_is_kept_per_room_goes_with_the_room(
         assert await visit(here, 40) <= before + 2
 
 
+@guarantee(77)
+@case("C59")
 @pytest.mark.slow
-async def test_c59_g77_a_room_of_many_messages_keeps_a_bounded_number(
+async def test_a_room_of_many_messages_keeps_a_bounded_number(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(settle) as here, here.running():
@@ -223,7 +238,9 @@ async def settle(call: Call) -> None:
     call.tools.turn.settle()
 
 
-async def test_c01_g31_after_a_pass_nothing_is_read_before_the_poll(
+@guarantee(31)
+@case("C01")
+async def test_after_a_pass_nothing_is_read_before_the_poll(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def fails(call: Call) -> None:

@@ -38,6 +38,7 @@ from band_trio.protocol.events import agent_control
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.trace import Started, TraceEvent
 from tests.link.phoenix_peer import until
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
 from tests.runtime.lifecycle_kit import LifeStage, life, tasks
 from tests.support.for_each import for_each
@@ -45,9 +46,11 @@ from tests.support.for_each import for_each
 # --------------------------------------------------------------------------- silent peers
 
 
+@guarantee(51)
+@case("C44")
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["at the stop", "in a reconnect"])
-async def test_c44_g51_a_silent_platform_on_real_sockets_does_not_keep_the_agent(
+async def test_a_silent_platform_on_real_sockets_does_not_keep_the_agent(
     when: str,
 ) -> None:
     async with open_local_band() as band:
@@ -72,8 +75,10 @@ async def test_c44_g51_a_silent_platform_on_real_sockets_does_not_keep_the_agent
 # --------------------------------------------------------------------------- broken parts
 
 
+@guarantee(45)
+@case("C52")
 @pytest.mark.parametrize("part", ["_beat", "_watch", "_read", "_keep_topics"])
-async def test_c52_g45_a_part_of_the_connection_that_breaks_ends_the_run(
+async def test_a_part_of_the_connection_that_breaks_ends_the_run(
     part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(self: Epoch) -> None:
@@ -93,7 +98,9 @@ async def test_c52_g45_a_part_of_the_connection_that_breaks_ends_the_run(
         await assert_run_raises(here)
 
 
-async def test_c52_g45_a_writer_that_breaks_ends_the_run(
+@guarantee(45)
+@case("C52")
+async def test_a_writer_that_breaks_ends_the_run(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(self: Socket, text: str) -> None:
@@ -121,7 +128,9 @@ async def assert_run_raises(here: LifeStage) -> None:
 # --------------------------------------------------------------------------- stops
 
 
-async def test_c53_g51_a_stop_from_two_tasks_is_one_and_after_a_crash_none(
+@guarantee(51)
+@case("C53")
+async def test_a_stop_from_two_tasks_is_one_and_after_a_crash_none(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -155,8 +164,10 @@ async def crash() -> None:
     raise ZeroDivisionError("a bug")
 
 
+@guarantee(46)
+@case("C53")
 @pytest.mark.slow
-def test_c53_g46_a_run_outside_of_the_main_thread_touches_no_signal() -> None:
+def test_a_run_outside_of_the_main_thread_touches_no_signal() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     seen: list[object] = []
 
@@ -186,8 +197,10 @@ def join_is_refused(here: LifeStage) -> None:
     here.band.faults.reject_join(f"agent_control:{here.account.id}", times=None)
 
 
+@guarantee(57)
+@case("C54")
 @pytest.mark.parametrize("fault", [identity_fails, join_is_refused], ids=lambda f: f.__name__)
-async def test_c54_g57_after_a_start_that_failed_the_same_agent_starts(
+async def test_after_a_start_that_failed_the_same_agent_starts(
     fault: Callable[[LifeStage], None], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -207,7 +220,9 @@ async def test_c54_g57_after_a_start_that_failed_the_same_agent_starts(
 # --------------------------------------------------------------------------- hooks
 
 
-async def test_c57_g56_clean_up_hooks_post_with_tools_of_no_turn(
+@guarantee(56)
+@case("C57")
+async def test_clean_up_hooks_post_with_tools_of_no_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -269,7 +284,9 @@ async def on_real_sockets() -> AsyncGenerator[Stage]:
         yield Stage(band, account, Scripted())
 
 
-async def test_c60_g79_the_key_is_in_no_record_and_no_repr(
+@guarantee(79)
+@case("C60")
+async def test_the_key_is_in_no_record_and_no_repr(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -309,7 +326,9 @@ async def test_c60_g79_the_key_is_in_no_record_and_no_repr(
     }
 
 
-async def test_c60_g79_the_key_is_in_no_error_and_no_traceback_with_locals() -> None:
+@guarantee(79)
+@case("C60")
+async def test_the_key_is_in_no_error_and_no_traceback_with_locals() -> None:
     async with on_real_sockets() as here:
         faults = here.band.faults
         faults.refuse(401, route="me")
@@ -331,7 +350,9 @@ async def error_of(agent: Agent) -> BaseException:
     raise AssertionError("it runs")
 
 
-async def test_c60_g79_a_platform_that_repeats_the_key_does_not_spread_it(
+@guarantee(79)
+@case("C60")
+async def test_a_platform_that_repeats_the_key_does_not_spread_it(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "band_trio")
@@ -359,7 +380,8 @@ async def test_c60_g79_a_platform_that_repeats_the_key_does_not_spread_it(
 # --------------------------------------------------------------------------- events
 
 
-def test_c61_no_async_generator_holds_anything_open() -> None:
+@case("C61")
+def test_no_async_generator_holds_anything_open() -> None:
     """Every async function with a `yield` is a context manager, which its caller has to leave."""
     found = 0
     for path in Path(band_trio.__file__).parent.rglob("*.py"):
@@ -386,8 +408,10 @@ def _yields(function: ast.AsyncFunctionDef) -> bool:
     return False
 
 
+@guarantee(46)
+@case("C61")
 @for_each("end", ["break", "raise", "collected"])
-async def test_c61_g46_events_can_be_iterated_and_left_in_any_way(
+async def test_events_can_be_iterated_and_left_in_any_way(
     end: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """The observer feeds a channel of the application; leaving it disturbs nobody."""
@@ -432,7 +456,9 @@ async def test_c61_g46_events_can_be_iterated_and_left_in_any_way(
 # --------------------------------------------------------------------------- asked at once
 
 
-async def test_c62_g60_many_refusals_ask_for_the_identity_once(
+@guarantee(60)
+@case("C62")
+async def test_many_refusals_ask_for_the_identity_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

@@ -13,6 +13,7 @@ from band_trio.localband.records import SocketRecord
 from band_trio.protocol.events import agent_control, agent_rooms, chat_room
 from band_trio.trace import Marked, Recorded
 from tests.link.phoenix_peer import open_peer, until
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import payload
 
@@ -23,7 +24,9 @@ def joins(here: Stage, topic: str) -> int:
     return sum(row.what == "joined" and row.detail == topic for row in rows)
 
 
-async def test_c43_g11_g29_an_absurd_told_wait_costs_an_hour_not_years(
+@guarantee(11, 29)
+@case("C43")
+async def test_an_absurd_told_wait_costs_an_hour_not_years(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage() as here, here.running():
@@ -41,7 +44,9 @@ async def test_c43_g11_g29_an_absurd_told_wait_costs_an_hour_not_years(
         assert 1 <= len(told) <= 3
 
 
-async def test_c40_g28_a_late_end_of_an_old_join_changes_nothing(
+@guarantee(28)
+@case("C40")
+async def test_a_late_end_of_an_old_join_changes_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -73,7 +78,9 @@ async def test_c40_g28_a_late_end_of_an_old_join_changes_nothing(
             assert joins(here, topic) == 3, "the end of the current join is one"
 
 
-async def test_c41_g25_g28_a_channel_crashes_while_the_socket_is_fine(
+@guarantee(25, 28)
+@case("C41")
+async def test_a_channel_crashes_while_the_socket_is_fine(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -95,7 +102,9 @@ async def test_c41_g25_g28_a_channel_crashes_while_the_socket_is_fine(
         assert here.adapter.texts == ["missed 0", "missed 1", "missed 2"]
 
 
-async def test_c41_g28_g29_the_agents_own_topics_heal_too(
+@guarantee(28, 29)
+@case("C41")
+async def test_the_agents_own_topics_heal_too(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here, here.running() as agent:
@@ -110,8 +119,10 @@ async def test_c41_g28_g29_the_agents_own_topics_heal_too(
         assert agent.health().epoch == 1
 
 
+@guarantee(26)
+@case("C47")
 @pytest.mark.slow
-async def test_c47_g26_interrupts_in_masses_eat_no_request_slots(
+async def test_interrupts_in_masses_eat_no_request_slots(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -136,7 +147,9 @@ async def test_c47_g26_interrupts_in_masses_eat_no_request_slots(
             assert trio.current_time() - began < 2
 
 
-async def test_c48_g11_a_mark_does_not_wait_behind_bulk_reads(
+@guarantee(11)
+@case("C48")
+async def test_a_mark_does_not_wait_behind_bulk_reads(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def works(call: Call) -> None:
@@ -165,7 +178,9 @@ async def test_c48_g11_a_mark_does_not_wait_behind_bulk_reads(
         assert {event.kind for event in here.seen(Recorded)} == {"processed"}
 
 
-async def test_c50_g35_g52_g53_a_polite_end_charges_nothing_and_loses_nothing(
+@guarantee(35, 52, 53)
+@case("C50")
+async def test_a_polite_end_charges_nothing_and_loses_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def hangs(call: Call) -> None:
@@ -187,7 +202,9 @@ async def test_c50_g35_g52_g53_a_polite_end_charges_nothing_and_loses_nothing(
         assert here.band.attempts(message, here.account) == ["success"]
 
 
-async def test_c46_g03_g80_pings_are_answered_while_a_room_is_slow_and_full(
+@guarantee(3, 80)
+@case("C46")
+async def test_pings_are_answered_while_a_room_is_slow_and_full(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The socket is a peer of its own, which can ping; requests go to the platform."""
@@ -216,8 +233,10 @@ async def test_c46_g03_g80_pings_are_answered_while_a_room_is_slow_and_full(
             assert agent.health().epoch == 1
 
 
+@guarantee(29, 32)
+@case("C42")
 @pytest.mark.slow
-async def test_c42_g29_g32_many_rooms_at_the_start_are_joined_once_within_the_limits(
+async def test_many_rooms_at_the_start_are_joined_once_within_the_limits(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("band_trio.link.rest.rest.PAGE", 20)

@@ -22,6 +22,7 @@ from band_trio.localband.fault_rules import RequestFault, UpgradeFault, UpgradeR
 from band_trio.localband.routes import Reply
 from band_trio.protocol.events import agent_control, agent_rooms, chat_room, room_participants
 from band_trio.runtime.instance_lock import lock_path
+from tests.marks import case, guarantee
 from tests.runtime.harness import Scripted, Stage, stage
 
 KEY: Final = "thnv_u_se/cret+k=ey&%x'\"z"
@@ -125,8 +126,10 @@ FAILURES: Final[dict[str, Callable[[Stage], object]]] = {
 }
 
 
+@guarantee(79)
+@case("C60", "C72")
 @pytest.mark.parametrize("failure", FAILURES)
-async def test_c60_c72_g79_a_start_that_fails_tells_one_line_and_no_secret(
+async def test_a_start_that_fails_tells_one_line_and_no_secret(
     failure: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -179,8 +182,10 @@ TROUBLES: Final[dict[str, Callable[[Stage], object]]] = {
 }
 
 
+@guarantee(79)
+@case("C60", "C72")
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_c60_c72_g79_what_others_say_in_a_run_is_one_line_each(
+async def test_what_others_say_in_a_run_is_one_line_each(
     trouble: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -201,7 +206,9 @@ async def test_c60_c72_g79_what_others_say_in_a_run_is_one_line_each(
     assert_lines(caplog)
 
 
-async def test_c72_g79_a_supersede_and_a_policy_close_end_the_run_in_one_line(
+@guarantee(79)
+@case("C72")
+async def test_a_supersede_and_a_policy_close_end_the_run_in_one_line(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -226,7 +233,9 @@ async def test_c72_g79_a_supersede_and_a_policy_close_end_the_run_in_one_line(
     assert_lines(caplog)
 
 
-async def test_c72_g61_the_text_of_the_lock_file_is_one_line(
+@guarantee(61)
+@case("C72")
+async def test_the_text_of_the_lock_file_is_one_line(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -252,8 +261,10 @@ REFUSED: Final[list[dict[str, Any]]] = [
 ]
 
 
+@guarantee(87)
+@case("C60", "C69")
 @pytest.mark.parametrize("wrong", REFUSED, ids=lambda wrong: ascii(wrong)[2:24])
-def test_c60_c69_g87_settings_that_are_refused_show_no_key(
+def test_settings_that_are_refused_show_no_key(
     wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BAND_API_KEY", KEY)
@@ -281,7 +292,9 @@ def create(options: dict[str, Any]) -> None:
     Agent.create(**options)
 
 
-async def test_c60_g89_a_proxy_that_refuses_and_quotes_its_password_does_not_spread_it(
+@guarantee(89)
+@case("C60")
+async def test_a_proxy_that_refuses_and_quotes_its_password_does_not_spread_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)

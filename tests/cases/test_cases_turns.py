@@ -15,6 +15,7 @@ import trio.testing
 from band_trio import DefaultPreprocessor, SessionConfig, TurnClosedError
 from band_trio.localband.records import ActivityRecord
 from band_trio.trace import Ended, GivenUp, Recorded
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.support.for_each import for_each
 
@@ -33,7 +34,9 @@ async def texts(here: Stage, room: str) -> list[str]:
     ]
 
 
-async def test_c13_g27_g36_retries_are_spaced_and_the_next_message_waits(
+@guarantee(27, 36)
+@case("C13")
+async def test_retries_are_spaced_and_the_next_message_waits(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def fails(call: Call) -> None:
@@ -60,7 +63,9 @@ async def test_c13_g27_g36_retries_are_spaced_and_the_next_message_waits(
         assert [event.message_id for event in here.seen(GivenUp)] == [bad]
 
 
-async def test_c15_g50_nothing_runs_over_many_polls_of_a_stopped_room(
+@guarantee(50)
+@case("C15")
+async def test_nothing_runs_over_many_polls_of_a_stopped_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -74,7 +79,9 @@ async def test_c15_g50_nothing_runs_over_many_polls_of_a_stopped_room(
             assert here.band.log.requests("processing") == []
 
 
-async def test_c15_g40_a_stop_while_the_claim_is_in_flight_starts_no_handler(
+@guarantee(40)
+@case("C15")
+async def test_a_stop_while_the_claim_is_in_flight_starts_no_handler(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -94,7 +101,9 @@ async def test_c15_g40_a_stop_while_the_claim_is_in_flight_starts_no_handler(
         assert here.band.attempts(message, here.account) == ["success"]
 
 
-async def test_c15_g35_g49_stopped_three_times_it_runs_to_its_end_uncharged(
+@guarantee(35, 49)
+@case("C15")
+async def test_stopped_three_times_it_runs_to_its_end_uncharged(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def works(call: Call) -> None:
@@ -116,7 +125,9 @@ async def test_c15_g35_g49_stopped_three_times_it_runs_to_its_end_uncharged(
         assert here.band.attempts(message, here.account) == ["success"]
 
 
-async def test_c15_g17_an_interrupt_whose_mark_fails_is_repeated_and_never_runs_again(
+@guarantee(17)
+@case("C15")
+async def test_an_interrupt_whose_mark_fails_is_repeated_and_never_runs_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def hangs(call: Call) -> None:
@@ -134,8 +145,10 @@ async def test_c15_g17_an_interrupt_whose_mark_fails_is_repeated_and_never_runs_
         assert here.adapter.texts == ["work"]
 
 
+@guarantee(13, 71)
+@case("C16")
 @pytest.mark.parametrize("way", ["interrupt", "timeout"])
-async def test_c16_g13_g71_the_runtimes_writes_happen_in_a_cancelled_turn(
+async def test_the_runtimes_writes_happen_in_a_cancelled_turn(
     way: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def posts_while_it_dies(call: Call) -> None:
@@ -165,7 +178,9 @@ async def test_c16_g13_g71_the_runtimes_writes_happen_in_a_cancelled_turn(
         assert error is None if way == "interrupt" else "max_cycle_seconds" in str(error)
 
 
-async def test_c17_g41_a_tool_that_swallows_the_cancellation_is_interrupted_all_the_same(
+@guarantee(41)
+@case("C17")
+async def test_a_tool_that_swallows_the_cancellation_is_interrupted_all_the_same(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def tool() -> str:
@@ -190,7 +205,9 @@ async def test_c17_g41_a_tool_that_swallows_the_cancellation_is_interrupted_all_
         assert await texts(here, room) == []
 
 
-async def test_c17_g03_g51_a_handler_that_cannot_be_ended_holds_up_only_its_room(
+@guarantee(3, 51)
+@case("C17")
+async def test_a_handler_that_cannot_be_ended_holds_up_only_its_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     release = trio.Event()
@@ -220,6 +237,8 @@ class Odd(BaseException):
     """Neither an error nor a cancellation of ours."""
 
 
+@guarantee(44)
+@case("C18")
 @for_each(
     ("error", "name"),
     [
@@ -230,7 +249,7 @@ class Odd(BaseException):
         (Odd("odd"), "Odd"),
     ],
 )
-async def test_c18_g44_the_text_names_the_users_error_and_only_that_turn_fails(
+async def test_the_text_names_the_users_error_and_only_that_turn_fails(
     error: BaseException, name: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def raises(call: Call) -> None:
@@ -249,7 +268,9 @@ async def test_c18_g44_the_text_names_the_users_error_and_only_that_turn_fails(
         assert "nursery" not in str(text).lower()
 
 
-async def test_c19_g42_late_calls_of_an_old_turn_are_not_credited_to_the_next(
+@guarantee(42)
+@case("C19")
+async def test_late_calls_of_an_old_turn_are_not_credited_to_the_next(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     late: list[BaseException] = []
@@ -283,7 +304,9 @@ async def test_c19_g42_late_calls_of_an_old_turn_are_not_credited_to_the_next(
         assert records(here) == ["released:stop", "failed"]
 
 
-async def test_c20_g47_a_stuck_handler_fails_and_the_next_message_runs(
+@guarantee(47)
+@case("C20")
+async def test_a_stuck_handler_fails_and_the_next_message_runs(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def stuck(call: Call) -> None:
@@ -302,8 +325,10 @@ async def test_c20_g47_a_stuck_handler_fails_and_the_next_message_runs(
         assert "max_cycle_seconds (2 s)" in str(text)
 
 
+@guarantee(42)
+@case("C22")
 @pytest.mark.slow
-async def test_c22_g42_a_thread_that_calls_back_after_its_turn_is_refused() -> None:
+async def test_a_thread_that_calls_back_after_its_turn_is_refused() -> None:
     refused: list[BaseException] = []
     go, done = threading.Event(), threading.Event()
 
@@ -335,7 +360,9 @@ async def test_c22_g42_a_thread_that_calls_back_after_its_turn_is_refused() -> N
         assert await texts(here, room) == []
 
 
-async def test_c23_g03_rooms_share_no_state_of_turns(
+@guarantee(3)
+@case("C23")
+async def test_rooms_share_no_state_of_turns(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     mine: ContextVar[str] = ContextVar("mine", default="nobody")
@@ -366,7 +393,9 @@ async def test_c23_g03_rooms_share_no_state_of_turns(
         assert leaked == []
 
 
-async def test_c24_g10_g41_an_interrupt_in_the_tick_of_the_time_limit_decides(
+@guarantee(10, 41)
+@case("C24")
+async def test_an_interrupt_in_the_tick_of_the_time_limit_decides(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def hangs(call: Call) -> None:
@@ -393,9 +422,10 @@ def blocking() -> None:
     time.sleep(0.36)
 
 
+@case("C94")
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["the turn's nursery", "a hook", "the preprocessor"])
-async def test_c94_code_that_blocks_the_thread_is_named_with_its_place(
+async def test_code_that_blocks_the_thread_is_named_with_its_place(
     where: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def in_a_task() -> None:  # noqa: ASYNC124 - the case

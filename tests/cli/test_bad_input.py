@@ -11,6 +11,7 @@ import pytest
 
 from band_trio.entry.exits import Exit
 from tests.cli.conftest import Outcome
+from tests.marks import case, guarantee
 
 Cli = Callable[..., Outcome]
 KEY = "thnv_a_very_secret_key"
@@ -252,8 +253,10 @@ SETTINGS = [
 ]
 
 
+@guarantee(87)
+@case("C69")
 @pytest.mark.parametrize(("variable", "value"), SETTINGS)
-def test_g87_c69_a_setting_that_cannot_be_used_is_named_with_a_remedy(
+def test_a_setting_that_cannot_be_used_is_named_with_a_remedy(
     cli: Cli, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):

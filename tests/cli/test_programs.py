@@ -19,6 +19,7 @@ import pytest
 
 from band_trio.entry.exits import Exit
 from tests.cli.conftest import Program
+from tests.marks import case
 
 pytestmark = pytest.mark.slow
 
@@ -156,7 +157,8 @@ def test_serve_on_a_port_that_is_taken_is_one_line(platform: Platform, program: 
     assert "already in use" in ended.complaint
 
 
-def test_c53_run_starts_answers_and_stops_with_the_first_signal(
+@case("C53")
+def test_run_starts_answers_and_stops_with_the_first_signal(
     platform: Platform, program: Start
 ) -> None:
     running = program("run", "made_up:Slow", **platform.environ)
@@ -184,9 +186,8 @@ def test_c53_run_starts_answers_and_stops_with_the_first_signal(
     assert platform.api_key not in text + ended.err
 
 
-def test_c51_a_stop_without_enough_grace_is_not_graceful(
-    platform: Platform, program: Start
-) -> None:
+@case("C51")
+def test_a_stop_without_enough_grace_is_not_graceful(platform: Platform, program: Start) -> None:
     running = program("run", "made_up:Slow", "--grace", "0.1", **platform.environ)
     running.log_until("ready")
     platform.say("hello")
@@ -198,10 +199,11 @@ def test_c51_a_stop_without_enough_grace_is_not_graceful(
     assert "0 settled, 1 abandoned" in ended.err
 
 
+@case("C53")
 @pytest.mark.parametrize(
     ("adapter", "number"), [("Blocked", signal.SIGINT), ("Slow", signal.SIGTERM)]
 )
-def test_c53_the_second_signal_ends_the_process_although_a_handler_blocks_it(
+def test_the_second_signal_ends_the_process_although_a_handler_blocks_it(
     platform: Platform, program: Start, adapter: str, number: int
 ) -> None:
     running = program("run", f"made_up:{adapter}", **platform.environ)
@@ -219,8 +221,9 @@ def test_c53_the_second_signal_ends_the_process_although_a_handler_blocks_it(
     assert "Traceback" not in ended.err
 
 
+@case("C18")
 @pytest.mark.parametrize(("adapter", "code"), [("Quits", 7), ("Interrupts", 130)])
-def test_c18_a_handler_may_end_the_process(
+def test_a_handler_may_end_the_process(
     platform: Platform, program: Start, adapter: str, code: int
 ) -> None:
     running = program("run", f"made_up:{adapter}", **platform.environ)
@@ -233,7 +236,8 @@ def test_c18_a_handler_may_end_the_process(
     assert "ExceptionGroup" not in ended.err
 
 
-def test_c53_a_signal_before_the_first_connect_ends_the_start(
+@case("C53")
+def test_a_signal_before_the_first_connect_ends_the_start(
     platform: Platform, program: Start
 ) -> None:
     # Nobody listens on the port of the agent's REST: it is that of nothing.

@@ -22,6 +22,7 @@ from band_trio.cli.loading import load_target
 from band_trio.entry import log
 from band_trio.entry.exits import Exit
 from tests.cli.conftest import Outcome, Program
+from tests.marks import case
 from tests.support.scripts import FIRST, ROOT
 
 Cli = Callable[..., Outcome]
@@ -55,8 +56,9 @@ def script(
 # --------------------------------------------------------------------------- the log
 
 
+@case("C91")
 @pytest.mark.slow
-def test_c91_in_a_pipe_the_log_is_plain(place: Path) -> None:
+def test_in_a_pipe_the_log_is_plain(place: Path) -> None:
     ended = script(place, "run()")
 
     assert ended.returncode == Exit.FAILED
@@ -68,8 +70,9 @@ def test_c91_in_a_pipe_the_log_is_plain(place: Path) -> None:
     assert "\x1b" not in ended.stderr
 
 
+@case("C91")
 @pytest.mark.slow
-def test_c91_on_a_terminal_the_log_has_colours(place: Path) -> None:
+def test_on_a_terminal_the_log_has_colours(place: Path) -> None:
     ours, theirs = pty.openpty()
     try:
         script(place, "import os; del os.environ['NO_COLOR']; run()", stderr=theirs)
@@ -86,9 +89,10 @@ def test_c91_on_a_terminal_the_log_has_colours(place: Path) -> None:
     assert warning.startswith(b"\x1b[33m")
 
 
+@case("C91")
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["", "'band_trio'"])
-def test_c91_an_application_that_has_set_up_logging_is_left_alone(place: Path, where: str) -> None:
+def test_an_application_that_has_set_up_logging_is_left_alone(place: Path, where: str) -> None:
     ended = script(
         place,
         f"""
@@ -155,7 +159,8 @@ def _handlers_added() -> list[logging.Handler]:
 # --------------------------------------------------------------------------- where it is called
 
 
-def test_c91_it_is_refused_in_another_thread() -> None:
+@case("C91")
+def test_it_is_refused_in_another_thread() -> None:
     told: list[BandConfigError] = []
 
     def call() -> None:
@@ -172,12 +177,14 @@ def test_c91_it_is_refused_in_another_thread() -> None:
     assert "main thread" in str(error)
 
 
-async def test_c91_it_is_refused_inside_a_trio_run() -> None:  # noqa: ASYNC124 - runs in trio
+@case("C91")
+async def test_it_is_refused_inside_a_trio_run() -> None:  # noqa: ASYNC124 - runs in trio
     with pytest.raises(BandConfigError, match=r"trio is running already: use `await agent\.run"):
         band_trio.run(EchoAdapter(), agent_id="a1", api_key="k")
 
 
-def test_c91_importing_the_printed_program_starts_nothing(
+@case("C91")
+def test_importing_the_printed_program_starts_nothing(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(place))
@@ -191,6 +198,7 @@ def test_c91_importing_the_printed_program_starts_nothing(
 AGENT = "Agent.create(adapter=Echo(), agent_id='a1', api_key='k')"
 
 
+@case("C91")
 @pytest.mark.parametrize(
     "end",
     [
@@ -203,7 +211,7 @@ AGENT = "Agent.create(adapter=Echo(), agent_id='a1', api_key='k')"
         ),
     ],
 )
-def test_c91_a_module_that_runs_an_agent_while_it_is_imported_is_refused(
+def test_a_module_that_runs_an_agent_while_it_is_imported_is_refused(
     cli: Cli, place: Path, end: str
 ) -> None:
     head = FIRST.partition("if __name__")[0]
@@ -215,8 +223,9 @@ def test_c91_a_module_that_runs_an_agent_while_it_is_imported_is_refused(
     assert 'under `if __name__ == "__main__":`' in ended.complaint
 
 
+@case("C91")
 @pytest.mark.parametrize("end", ["band_trio.run(Echo())", f"trio.run({AGENT}.run)"])
-def test_c91_a_factory_that_runs_an_agent_is_refused(cli: Cli, place: Path, end: str) -> None:
+def test_a_factory_that_runs_an_agent_is_refused(cli: Cli, place: Path, end: str) -> None:
     head = FIRST.partition("if __name__")[0]
     text = f"import trio\nfrom band_trio import Agent\n{head}\ndef main():\n    {end}\n"
     (place / "needy.py").write_text(text)
@@ -239,7 +248,8 @@ def test_a_module_may_use_trio_for_something_else(
     assert type(load_target("asks:make")).__name__ == "Echo"
 
 
-def test_c91_a_failure_of_the_import_is_still_told_as_such(place: Path) -> None:
+@case("C91")
+def test_a_failure_of_the_import_is_still_told_as_such(place: Path) -> None:
     (place / "needy.py").write_text("raise BaseExceptionGroup('x', [ValueError('no fuel')])")
     sys.path.insert(0, str(place))
     try:
@@ -249,8 +259,9 @@ def test_c91_a_failure_of_the_import_is_still_told_as_such(place: Path) -> None:
         sys.path.remove(str(place))
 
 
+@case("C91")
 @pytest.mark.slow
-def test_c91_ctrl_c_ends_a_target_that_runs_trio_while_it_is_imported(
+def test_ctrl_c_ends_a_target_that_runs_trio_while_it_is_imported(
     place: Path, program: Callable[..., Program]
 ) -> None:
     (place / "needy.py").write_text(

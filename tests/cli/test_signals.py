@@ -10,6 +10,7 @@ import pytest
 
 from band_trio.entry import signals as module
 from band_trio.entry.signals import SAME_REQUEST_SECONDS, SIGNALS, StopSignals, stop_signals
+from tests.marks import case
 from tests.support.for_each import for_each
 
 
@@ -25,9 +26,10 @@ def _handled() -> Generator[None]:
         signal.signal(number, handler)
 
 
+@case("C53")
 @pytest.mark.usefixtures("_handled")
 @for_each("error", [None, ValueError, KeyboardInterrupt, SystemExit])
-def test_c53_earlier_signal_handlers_are_restored(error: type[BaseException] | None) -> None:
+def test_earlier_signal_handlers_are_restored(error: type[BaseException] | None) -> None:
     caught = False
     try:
         with stop_signals() as signals:
@@ -48,6 +50,7 @@ class _Ended(Exception):
 INT, TERM = signal.SIGINT, signal.SIGTERM
 
 
+@case("C75")
 @pytest.mark.parametrize(
     ("came", "ends_with"),
     [
@@ -62,7 +65,7 @@ INT, TERM = signal.SIGINT, signal.SIGTERM
         ([(TERM, 0.0), (INT, 0.1), (INT, 9.0)], 2),
     ],
 )
-def test_c75_which_signals_are_one_request(
+def test_which_signals_are_one_request(
     monkeypatch: pytest.MonkeyPatch, came: list[tuple[int, float]], ends_with: int | None
 ) -> None:
     def end(text: str) -> None:

@@ -26,6 +26,7 @@ from band_trio.kit.limiter import work_of
 from band_trio.link.rest.api import Answer, Api, Lane, open_api
 from band_trio.link.rest.tries import NotSentError
 from tests.link.servers import ok, read_request, serving
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
 URL = "http://127.0.0.1:9"
@@ -159,8 +160,10 @@ async def test_an_odd_body_does_not_change_the_status(
         assert answer.flaw in caplog.text
 
 
+@guarantee(86)
+@case("C68")
 @for_each("coding", ["gzip", "gzip, gzip", "br", "\x1b[31mred"])
-async def test_g86_c68_no_coding_is_undone_that_was_not_asked_for(coding: str) -> None:
+async def test_no_coding_is_undone_that_was_not_asked_for(coding: str) -> None:
     stream = httpx.ByteStream(gzip.compress(b'{"data": 1}'))
     response = httpx.Response(201, headers={"content-encoding": coding}, stream=stream)
     async with api_over(response) as (api, transport):
@@ -171,9 +174,11 @@ async def test_g86_c68_no_coding_is_undone_that_was_not_asked_for(coding: str) -
     assert answer.flaw.isprintable()
 
 
+@guarantee(86)
+@case("C68")
 @for_each("announced", [True, False])
 @for_each("status", [200, 429])
-async def test_g86_c68_a_body_is_read_up_to_its_limit(status: int, announced: bool) -> None:
+async def test_a_body_is_read_up_to_its_limit(status: int, announced: bool) -> None:
     stream = Endless(b" " * 2**16)
     headers = {"content-length": str(2**31)} if announced else {}
     response = httpx.Response(status, headers={**headers, "retry-after": "7"}, stream=stream)
@@ -186,6 +191,7 @@ async def test_g86_c68_a_body_is_read_up_to_its_limit(status: int, announced: bo
     assert stream.closed
 
 
+@guarantee(87)
 @given(
     st.lists(
         st.tuples(
@@ -201,7 +207,7 @@ async def test_g86_c68_a_body_is_read_up_to_its_limit(status: int, announced: bo
     st.sampled_from([200, 204, 302, 400, 404, 429, 500, 999]),
     st.binary(max_size=30),
 )  # fmt: skip
-def test_g87_any_headers_are_an_answer(
+def test_any_headers_are_an_answer(
     headers: list[tuple[str, str]], status: int, body: bytes
 ) -> None:
     async def main() -> None:
@@ -217,8 +223,10 @@ def test_g87_any_headers_are_an_answer(
     trio.run(main)
 
 
+@guarantee(87)
+@case("C69")
 @for_each("path", ["/" + "x" * 70_000, "/a\x00b", "/\ud800", "/a\nb"])
-async def test_g87_c69_a_request_that_cannot_be_built_is_refused_like_by_the_platform(
+async def test_a_request_that_cannot_be_built_is_refused_like_by_the_platform(
     path: str,
 ) -> None:
     async with api_over(200) as (api, transport):
@@ -232,8 +240,10 @@ async def test_g87_c69_a_request_that_cannot_be_built_is_refused_like_by_the_pla
     assert transport.seen == []
 
 
+@guarantee(87)
+@case("C69")
 @for_each("value", ["a\nb", "a\rb", "a\0b", "ä"])
-async def test_g87_c69_a_header_that_cannot_be_written_is_refused(value: str) -> None:
+async def test_a_header_that_cannot_be_written_is_refused(value: str) -> None:
     async with api_over(200) as (api, transport):
         answer = await api.once("PUT", "/p", headers={"x-file-name": value}, content=b"x")
     assert (answer.status, answer.error.code) == (400, "unsendable_request")
@@ -309,8 +319,9 @@ async def test_a_try_is_bounded_by_our_own_scope(autojump_clock: trio.testing.Mo
             assert trio.current_time() - began == pytest.approx(seconds)
 
 
+@case("C24")
 @for_each("call", ["once", "repeat", "post"])
-async def test_c24_a_cancellation_in_the_tick_of_the_bound_wins(
+async def test_a_cancellation_in_the_tick_of_the_bound_wins(
     autojump_clock: trio.testing.MockClock, call: str
 ) -> None:
     async with api_over(999.0) as (api, _):
@@ -320,8 +331,9 @@ async def test_c24_a_cancellation_in_the_tick_of_the_bound_wins(
             assert outer.cancelled_caught, "it came out as a time-out, or as an answer"
 
 
+@case("C24")
 @for_each("call", ["once", "repeat", "post"])
-async def test_c24_a_bound_that_is_over_at_entry_waits_for_nothing_and_sends_nothing(
+async def test_a_bound_that_is_over_at_entry_waits_for_nothing_and_sends_nothing(
     autojump_clock: trio.testing.MockClock, call: str
 ) -> None:
     async with api_over(999.0) as (api, transport):
@@ -352,7 +364,8 @@ async def _forget(api: Api) -> None:
     await api.once("GET", "/slow", within=500)
 
 
-async def test_c48_claims_do_not_queue_behind_bulk(autojump_clock: trio.testing.MockClock) -> None:
+@case("C48")
+async def test_claims_do_not_queue_behind_bulk(autojump_clock: trio.testing.MockClock) -> None:
     async with api_over(10.0) as (api, transport), trio.open_nursery() as nursery:
         for _ in range(600):
             nursery.start_soon(_forget, api)
@@ -368,8 +381,9 @@ async def test_c48_claims_do_not_queue_behind_bulk(autojump_clock: trio.testing.
         nursery.cancel_scope.cancel()
 
 
+@guarantee(3)
 @for_each("many", [None, "a", "b", "c", "d"])
-async def test_g03_who_asks_for_much_delays_neither_the_runtime_nor_the_rooms(
+async def test_who_asks_for_much_delays_neither_the_runtime_nor_the_rooms(
     autojump_clock: trio.testing.MockClock, many: str | None
 ) -> None:
     """Reads of the runtime, or the code of one room, against one request of each of the others."""
@@ -391,7 +405,8 @@ async def test_g03_who_asks_for_much_delays_neither_the_runtime_nor_the_rooms(
             nursery.cancel_scope.cancel()
 
 
-async def test_c48_one_token_is_enough_for_each_lane(
+@case("C48")
+async def test_one_token_is_enough_for_each_lane(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with api_over(1.0, rest_bulk=1, rest_priority=1) as (api, transport):
@@ -411,6 +426,7 @@ async def test_a_transport_of_the_application_is_not_closed() -> None:
 # --------------------------------------------------------------------------- repeatable calls
 
 
+@case("C25")
 @for_each(
     "trouble",
     [
@@ -425,7 +441,7 @@ async def test_a_transport_of_the_application_is_not_closed() -> None:
     ],
 )
 @for_each("method", ["GET", "PUT", "DELETE"])
-async def test_c25_repeatable_calls_are_repeated(
+async def test_repeatable_calls_are_repeated(
     autojump_clock: trio.testing.MockClock, method: str, trouble: Any
 ) -> None:
     async with api_over(trouble, trouble, 200) as (api, transport):
@@ -497,7 +513,8 @@ async def test_a_repeatable_call_is_bounded_as_a_whole(
             assert 45 <= trio.current_time() - began <= 60
 
 
-async def test_c49_no_token_is_held_while_waiting(autojump_clock: trio.testing.MockClock) -> None:
+@case("C49")
+async def test_no_token_is_held_while_waiting(autojump_clock: trio.testing.MockClock) -> None:
     async with api_over(no(429, 30), 200, rest_bulk=1) as (api, transport):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(api.repeat, "GET", "/waits")
@@ -508,7 +525,8 @@ async def test_c49_no_token_is_held_while_waiting(autojump_clock: trio.testing.M
         assert len(transport.seen) == 3
 
 
-async def test_c49_a_cancelled_sleeper_holds_up_nobody(
+@case("C49")
+async def test_a_cancelled_sleeper_holds_up_nobody(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """All are told to wait 10 s; the first of them is cancelled; the others go on in time."""
@@ -534,8 +552,9 @@ async def test_c49_a_cancelled_sleeper_holds_up_nobody(
 # --------------------------------------------------------------------------- not repeatable
 
 
+@case("C25")
 @for_each("trouble", [httpx.ConnectError("c"), httpx.PoolTimeout("p"), 429])
-async def test_c25_a_post_is_sent_again_when_nothing_was_written(
+async def test_a_post_is_sent_again_when_nothing_was_written(
     autojump_clock: trio.testing.MockClock, trouble: Any
 ) -> None:
     async with api_over(trouble, trouble, 201) as (api, transport):
@@ -543,10 +562,12 @@ async def test_c25_a_post_is_sent_again_when_nothing_was_written(
         assert len(transport.seen) == 3
 
 
+@guarantee(76)
+@case("C25")
 @for_each(
     "trouble", [500, 503, 504, 408, httpx.ReadError("r"), httpx.RemoteProtocolError("cut"), 99.0]
 )
-async def test_g76_c25_a_post_of_unknown_outcome_is_never_repeated(
+async def test_a_post_of_unknown_outcome_is_never_repeated(
     autojump_clock: trio.testing.MockClock, trouble: Any
 ) -> None:
     async with api_over(trouble, 201) as (api, transport):
@@ -576,8 +597,9 @@ async def test_a_post_that_is_never_sent_ends_with_the_call(
 # --------------------------------------------------------------------------- the real pool
 
 
+@case("C47")
 @pytest.mark.slow
-async def test_c47_a_storm_of_cancellations_leaves_the_pool_whole(
+async def test_a_storm_of_cancellations_leaves_the_pool_whole(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Forty callers, a pool of ten, everything cancelled in flight, many times over."""

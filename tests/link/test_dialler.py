@@ -27,6 +27,7 @@ from band_trio.link.net.dialler import DialError, dial, tls_context
 from band_trio.link.rest.api import open_api
 from band_trio.link.rest.tries import NotSentError
 from tests.link.servers import ConnectProxy, PrivateCA, ok, read_request, serving
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
 PASSWORD = "pa55 w:rd"
@@ -87,8 +88,10 @@ async def ask_both(endpoints: Endpoints, config: AgentConfig) -> None:
 # --------------------------------------------------------------------------- proxies
 
 
+@guarantee(89)
+@case("C71")
 @pytest.mark.parametrize("where", ["option", "environment"])
-async def test_g89_c71_both_sides_go_through_the_proxy_with_tls_to_the_target_inside(
+async def test_both_sides_go_through_the_proxy_with_tls_to_the_target_inside(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy, ca = ConnectProxy(BASIC), PrivateCA()
@@ -109,7 +112,8 @@ async def test_g89_c71_both_sides_go_through_the_proxy_with_tls_to_the_target_in
         assert BASIC[6:] not in seen
 
 
-async def test_g89_no_proxy_and_loopback_are_reached_directly_by_both() -> None:
+@guarantee(89)
+async def test_no_proxy_and_loopback_are_reached_directly_by_both() -> None:
     proxy = ConnectProxy()
     async with platform() as (port, _), serving(proxy.handle) as proxy_port:
         environ = {"HTTP_PROXY": f"http://127.0.0.1:{proxy_port}"}
@@ -236,6 +240,8 @@ def test_no_proxy_names_hosts_domains_networks_and_ports(
     assert bypasses(no_proxy, host, port) is direct
 
 
+@guarantee(87)
+@case("C69")
 @for_each(
     "value",
     [
@@ -254,7 +260,7 @@ def test_no_proxy_names_hosts_domains_networks_and_ports(
         "http://bob:S3CRET@h:99999",
     ],
 )
-def test_g87_c69_a_proxy_that_cannot_be_used_is_named_with_a_remedy(value: str) -> None:
+def test_a_proxy_that_cannot_be_used_is_named_with_a_remedy(value: str) -> None:
     cases: list[tuple[Callable[[], object], str]] = [
         (lambda: find_proxy("https://h.test", None, {"HTTPS_PROXY": value}), "HTTPS_PROXY "),
         (lambda: find_proxy("https://h.test", None, {"all_proxy": value}), "all_proxy "),
@@ -289,8 +295,9 @@ def test_any_printable_user_and_password_reach_the_proxy() -> None:
 # --------------------------------------------------------------------------- certificates
 
 
+@guarantee(89)
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
-async def test_g89_a_private_ca_is_believed_by_both_where_the_environment_names_it(
+async def test_a_private_ca_is_believed_by_both_where_the_environment_names_it(
     variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ca, proxy = PrivateCA(), ConnectProxy()
@@ -320,11 +327,13 @@ def ssl_hash(authority: trustme.CA) -> str:
     )
 
 
+@guarantee(87)
+@case("C69")
 @pytest.mark.parametrize(
     ("variable", "content"),
     [("SSL_CERT_FILE", None), ("SSL_CERT_DIR", None), ("SSL_CERT_FILE", "no certificate")],
 )
-async def test_g87_c69_certificates_that_are_not_there_are_named_before_anything_is_sent(
+async def test_certificates_that_are_not_there_are_named_before_anything_is_sent(
     variable: str, content: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "ca"
@@ -351,6 +360,8 @@ def test_a_context_of_the_application_is_used_as_it_is(monkeypatch: pytest.Monke
 # --------------------------------------------------------------------------- hosts
 
 
+@guarantee(87)
+@case("C69")
 @for_each(
     "url",
     [
@@ -364,7 +375,7 @@ def test_a_context_of_the_application_is_used_as_it_is(monkeypatch: pytest.Monke
         "https://https://bob:S3CRET@h.test",
     ],
 )
-def test_g87_c69_a_host_that_cannot_be_is_refused_at_construction(url: str) -> None:
+def test_a_host_that_cannot_be_is_refused_at_construction(url: str) -> None:
     for where in ("rest_url", "BAND_REST_URL"):
         with pytest.raises(BandConfigError, match=rf"^{where} is not a valid URL: .*https://host"):
             if where == "rest_url":
@@ -383,6 +394,7 @@ _SETTING = st.one_of(
 )
 
 
+@guarantee(87)
 @given(
     st.dictionaries(
         st.sampled_from(
@@ -395,7 +407,7 @@ _SETTING = st.one_of(
     st.none() | _SETTING,
     st.none() | _SETTING,
 )  # fmt: skip
-def test_g87_any_setting_of_the_way_is_used_or_refused_in_one_line(
+def test_any_setting_of_the_way_is_used_or_refused_in_one_line(
     environ: dict[str, str], rest: str | None, ws: str | None, proxy: str | None
 ) -> None:
     try:
@@ -418,8 +430,9 @@ def test_names_and_paths_go_on_the_wire_as_ascii() -> None:
     assert found.ws_url.startswith("wss://xn--mnchen-3ya.test:8/b%C3%A4nd/api")
 
 
+@guarantee(87)
 @pytest.mark.parametrize("surplus", ["an answer", "a goodbye"])
-async def test_g87_what_hides_in_tls_records_makes_a_connection_stale(surplus: str) -> None:
+async def test_what_hides_in_tls_records_makes_a_connection_stale(surplus: str) -> None:
     ca, connections = PrivateCA(), 0
     context = ca.server("band.test")
 

@@ -15,6 +15,7 @@ from band_trio.protocol.events import chat_room
 from band_trio.trace import EpochBegan, EpochEnded, Joined
 from tests.link.link_kit import AGENT, CONTROL, KEY, ROOMS, World, open_world
 from tests.link.phoenix_peer import until
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
 ROOM = chat_room("r1")
@@ -66,7 +67,8 @@ async def test_pushes_reach_the_listener_whatever_the_join_ref(
         ]
 
 
-async def test_g78_a_malformed_frame_costs_that_frame_only(
+@guarantee(78)
+async def test_a_malformed_frame_costs_that_frame_only(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -100,7 +102,8 @@ async def test_heartbeats_go_out_and_keep_the_connection(
         assert world.link.health().last_heartbeat_reply == pytest.approx(began + 3600)
 
 
-async def test_g62_a_mute_peer_is_dropped_although_it_pushes(
+@guarantee(62)
+async def test_a_mute_peer_is_dropped_although_it_pushes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -126,7 +129,8 @@ async def test_g62_a_mute_peer_is_dropped_although_it_pushes(
         assert world.peer.connections[0].close_code == 1006
 
 
-async def test_c46_a_reply_behind_unread_frames_is_not_lost(
+@case("C46")
+async def test_a_reply_behind_unread_frames_is_not_lost(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """2000 frames and then the reply arrive in the very moment when patience is over."""
@@ -150,7 +154,8 @@ async def test_c46_a_reply_behind_unread_frames_is_not_lost(
         assert len(world.seen.of("pushed")) == 2000
 
 
-async def test_g62_one_drop_is_one_reconnect(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(62)
+async def test_one_drop_is_one_reconnect(autojump_clock: trio.testing.MockClock) -> None:
     """The reader sees the end of the stream while the writer fails on a full queue of joins."""
     async with open_world() as world:
         await world.start()
@@ -165,7 +170,8 @@ async def test_g62_one_drop_is_one_reconnect(autojump_clock: trio.testing.MockCl
         assert len(ended) == 1
 
 
-async def test_g62_is_connected_tells_the_truth(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(62)
+async def test_is_connected_tells_the_truth(autojump_clock: trio.testing.MockClock) -> None:
     async with open_world() as world:
         before = world.link.is_connected
         await world.start()
@@ -196,7 +202,8 @@ async def test_cancelling_serve_sends_one_close_frame(
         assert world.seen.of("disconnected") == [(1, "the link is shutting down")]
 
 
-async def test_c44_a_goodbye_to_a_peer_that_does_not_answer_is_bounded(
+@case("C44")
+async def test_a_goodbye_to_a_peer_that_does_not_answer_is_bounded(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -209,7 +216,8 @@ async def test_c44_a_goodbye_to_a_peer_that_does_not_answer_is_bounded(
         assert trio.current_time() - began == pytest.approx(1.0, abs=0.05)
 
 
-async def test_c45_a_stuck_writer_ends_the_socket_after_dead_seconds(
+@case("C45")
+async def test_a_stuck_writer_ends_the_socket_after_dead_seconds(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -224,7 +232,8 @@ async def test_c45_a_stuck_writer_ends_the_socket_after_dead_seconds(
         await until(lambda: world.link.health().joined == 601)
 
 
-async def test_c45_callers_only_queue_and_one_task_writes(
+@case("C45")
+async def test_callers_only_queue_and_one_task_writes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Joins, leaves and heartbeats, also of callers that are cancelled; pongs are the library's."""
@@ -259,7 +268,8 @@ async def test_c45_callers_only_queue_and_one_task_writes(
         assert "_write" in ours.pop()
 
 
-async def test_c45_a_slow_peer_costs_the_socket_and_nothing_of_what_was_to_be_said(
+@case("C45")
+async def test_a_slow_peer_costs_the_socket_and_nothing_of_what_was_to_be_said(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """A write hangs in the middle; what others queue meanwhile goes out on the next socket."""
@@ -316,7 +326,8 @@ async def test_a_listener_that_raises_ends_serve_with_its_error(
         assert not world.link.is_connected
 
 
-async def test_g60_supersede_leaves_serve_typed_with_the_platforms_reason(
+@guarantee(60)
+async def test_supersede_leaves_serve_typed_with_the_platforms_reason(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -330,7 +341,8 @@ async def test_g60_supersede_leaves_serve_typed_with_the_platforms_reason(
         assert not world.link.is_connected
 
 
-async def test_g60_policy_violation_leaves_serve_typed(
+@guarantee(60)
+async def test_policy_violation_leaves_serve_typed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from band_trio.link.rest.pages import FREE_PAGES, MAX_PAGES, PAGE_SECONDS, PageWalk
 from band_trio.protocol.rest import ChatRoom, Page
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
 MOST = 12
@@ -33,8 +34,10 @@ def pages(draw: st.DrawFn) -> Page[ChatRoom]:
     )
 
 
+@guarantee(88)
+@case("C70")
 @given(st.lists(pages(), min_size=MOST, max_size=MOST), st.none() | names, st.booleans())
-def test_g88_c70_any_walk_ends_and_asks_for_no_page_twice(
+def test_any_walk_ends_and_asks_for_no_page_twice(
     answers: list[Page[ChatRoom]], start: str | None, numbered: bool
 ) -> None:
     walk, asked = PageWalk("a list", start, most=MOST), list[str | int | None]()
@@ -56,8 +59,10 @@ def test_g88_c70_any_walk_ends_and_asks_for_no_page_twice(
         assert again or (not numbered and last.next_cursor in asked), "nothing else ends a walk"
 
 
+@guarantee(88)
+@case("C70")
 @for_each("length", [1, 2, 3, 40])
-def test_g88_c70_a_cursor_that_goes_round_is_followed_once(length: int) -> None:
+def test_a_cursor_that_goes_round_is_followed_once(length: int) -> None:
     walk, asked = PageWalk("a list"), 0
     while not walk.ended:
         walk.follow(Page([ChatRoom(f"r{asked}")], next_cursor=str(asked % length)))
@@ -65,7 +70,9 @@ def test_g88_c70_a_cursor_that_goes_round_is_followed_once(length: int) -> None:
     assert (asked, walk.complete) == (length + 1, False)
 
 
-def test_g88_c70_an_empty_page_that_claims_more_is_taken_for_the_last() -> None:
+@guarantee(88)
+@case("C70")
+def test_an_empty_page_that_claims_more_is_taken_for_the_last() -> None:
     """One whose rows cannot be read is not empty."""
     by_cursor, by_number = PageWalk("a list"), PageWalk("a list")
     by_cursor.follow(Page([], next_cursor="a", dropped=1))
@@ -77,7 +84,9 @@ def test_g88_c70_an_empty_page_that_claims_more_is_taken_for_the_last() -> None:
     assert (by_number.ended, by_number.complete, by_number.number) == (True, False, 2)
 
 
-def test_g88_c70_numbered_pages_of_which_nothing_can_be_read_end_at_the_second() -> None:
+@guarantee(88)
+@case("C70")
+def test_numbered_pages_of_which_nothing_can_be_read_end_at_the_second() -> None:
     walk, asked = PageWalk("a list"), 0
     while not walk.ended:
         walk.follow_number(Page([], total_pages=10**12, dropped=1))
@@ -85,14 +94,17 @@ def test_g88_c70_numbered_pages_of_which_nothing_can_be_read_end_at_the_second()
     assert (asked, walk.complete) == (2, False)
 
 
-def test_g88_c70_fresh_cursors_to_the_same_rows_lead_nowhere() -> None:
+@guarantee(88)
+@case("C70")
+def test_fresh_cursors_to_the_same_rows_lead_nowhere() -> None:
     walk, fresh = PageWalk("a list"), count()
     while not walk.ended:
         walk.follow(Page([ChatRoom("r")], next_cursor=str(next(fresh))))
     assert (next(fresh), walk.complete) == (2, False)
 
 
-def test_g77_g88_a_walk_without_end_is_bounded_in_pages_and_memory(
+@guarantee(77, 88)
+def test_a_walk_without_end_is_bounded_in_pages_and_memory(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     walk, asked = PageWalk("the list of room r1"), 0
@@ -108,7 +120,9 @@ def test_g77_g88_a_walk_without_end_is_bounded_in_pages_and_memory(
     ]
 
 
-async def test_g88_c70_after_a_hundred_pages_a_walk_is_paced(
+@guarantee(88)
+@case("C70")
+async def test_after_a_hundred_pages_a_walk_is_paced(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     walk = PageWalk("a list")

@@ -28,6 +28,7 @@ from band_trio.protocol.rest import (
     Page,
     Recipient,
 )
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
 C = "/api/v1/agent/chats/r1"
@@ -135,7 +136,8 @@ async def test_reading_work_and_history() -> None:
         assert await rest.get_next("r1") == Page([], dropped=1), "there is one, whatever it is"
 
 
-async def test_g32_the_reads_of_a_room_are_one_try() -> None:
+@guarantee(32)
+async def test_the_reads_of_a_room_are_one_try() -> None:
     async with rest_over(503) as (rest, seen):
         for read in (rest.get_next, rest.list_messages):
             with pytest.raises(BandApiError):
@@ -189,6 +191,8 @@ async def test_posts() -> None:
         assert seen == [f'POST {C}/events {{"event":{{"content":"hm","message_type":"thought"}}}}']
 
 
+@guarantee(76)
+@case("C26")
 @for_each(
     ("status", "body", "content"),
     [
@@ -199,9 +203,7 @@ async def test_posts() -> None:
         (200, [], None),
     ],
 )
-async def test_g76_c26_an_odd_success_is_a_success(
-    status: int, body: Any, content: bytes | None
-) -> None:
+async def test_an_odd_success_is_a_success(status: int, body: Any, content: bytes | None) -> None:
     async with rest_over(status, body, content) as (rest, seen):
         assert (await rest.post_message("r1", "hi", [])).id is None
         assert (await rest.post_event("r1", "hi", "thought")) in (

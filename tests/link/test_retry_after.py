@@ -16,6 +16,7 @@ from band_trio.link.net.retry_after import (
     parse_retry_after,
     read_retry_after,
 )
+from tests.marks import case
 from tests.support.for_each import for_each
 
 
@@ -47,7 +48,8 @@ def test_dates_are_compared_with_the_clock_of_the_server() -> None:
     assert 85 < soon <= 91
 
 
-def test_c49_the_reset_is_compared_with_the_clock_of_the_server_too() -> None:
+@case("C49")
+def test_the_reset_is_compared_with_the_clock_of_the_server_too() -> None:
     server = time.time() + 3600  # it is right, and this machine an hour behind
     date = formatdate(server, usegmt=True)
     headers = {"date": date, "x-ratelimit-reset": str(int(server) + 2)}
@@ -57,6 +59,7 @@ def test_c49_the_reset_is_compared_with_the_clock_of_the_server_too() -> None:
     assert 6 < wait <= 9
 
 
+@case("C43")
 @pytest.mark.parametrize(
     ("headers", "body"),
     [
@@ -66,7 +69,7 @@ def test_c49_the_reset_is_compared_with_the_clock_of_the_server_too() -> None:
         ({}, {"error": {"retry_after": 10**300}}),
     ],
 )
-def test_c43_a_wait_beyond_an_hour_is_taken_for_a_mistake(
+def test_a_wait_beyond_an_hour_is_taken_for_a_mistake(
     headers: dict[str, str], body: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert read_retry_after(headers.get, body) == LONGEST_SECONDS
@@ -104,6 +107,7 @@ def test_the_longest_of_header_and_body(
     assert read_retry_after(headers.get, body) == seconds
 
 
+@case("C73")
 @for_each(
     ("headers", "seconds"),
     [
@@ -125,7 +129,7 @@ def test_the_longest_of_header_and_body(
         ({"retry-after": "2", "retry-after-ms": "2500"}, 2.5),
     ],
 )
-def test_c73_waits_in_other_spellings(headers: dict[str, str], seconds: float | None) -> None:
+def test_waits_in_other_spellings(headers: dict[str, str], seconds: float | None) -> None:
     assert read_retry_after(headers.get, None) == seconds
 
 
@@ -139,16 +143,18 @@ def new_york(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     time.tzset()
 
 
+@case("C73")
 @for_each("zone", [" GMT", " -0000", " +0000", ""])
 @for_each("date", ["Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00"])
 @pytest.mark.usefixtures("new_york")
-def test_c73_dates_without_a_zone_are_utc(zone: str, date: str) -> None:
+def test_dates_without_a_zone_are_utc(zone: str, date: str) -> None:
     asked = f"Wed, 21 Oct 2015 07:28:30{zone}"
     assert read_retry_after({"retry-after": asked, "date": date}.get, None) == 30
 
 
+@case("C73")
 @pytest.mark.usefixtures("new_york")
-def test_c73_a_date_without_a_zone_is_compared_with_our_clock() -> None:
+def test_a_date_without_a_zone_is_compared_with_our_clock() -> None:
     asked = formatdate(time.time() + 90)  # the standard library ends it with -0000
     assert asked.endswith("-0000")
     soon = parse_retry_after(asked)
@@ -175,11 +181,12 @@ _TEXTS = st.one_of(
 _NAMES = ("retry-after", "retry-after-ms", "x-ratelimit-reset", "date")
 
 
+@case("C73")
 @given(
     st.fixed_dictionaries(dict.fromkeys(_NAMES, _TEXTS)),
     st.one_of(_TEXTS, st.integers(), st.floats(), st.just(10**400)),
 )
-def test_c73_any_text_is_no_wait_or_one_within_an_hour(
+def test_any_text_is_no_wait_or_one_within_an_hour(
     headers: dict[str, str | None], told: object
 ) -> None:
     for body in (None, {"error": {"retry_after": told}}):

@@ -34,6 +34,7 @@ from band_trio.protocol.holdings import (
     TaskEvent,
 )
 from tests.link.test_rest import rest_over
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
 A = "/api/v1/agent"
@@ -200,7 +201,8 @@ async def test_a_download_that_fails_is_an_error_of_the_platform() -> None:
             await rest.get_file("r1", "f1", 100)
 
 
-async def test_g86_a_packed_download_is_not_unpacked() -> None:
+@guarantee(86)
+async def test_a_packed_download_is_not_unpacked() -> None:
     def answer(_: httpx.Request) -> httpx.Response:
         stream = httpx.ByteStream(gzip.compress(b"abc"))
         return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=stream)
@@ -212,7 +214,9 @@ async def test_g86_a_packed_download_is_not_unpacked() -> None:
             await RestClient(api).get_file("r1", "f1", 100)
 
 
-async def test_g86_c68_a_download_ends_at_the_announced_size() -> None:
+@guarantee(86)
+@case("C68")
+async def test_a_download_ends_at_the_announced_size() -> None:
     async with rest_over(200, content=b"x" * 11) as (rest, _):
         with pytest.raises(BandApiError, match=r"200 unreadable_answer: .*/files/f1 .*\b10\b"):
             await rest.get_file("r1", "f1", 10)
@@ -298,8 +302,10 @@ MESSAGES: dict[str, Any] = {"data": []}
 ODD_IDS = ["", "\0", "a\nb", "\x1b[2J", "\ud800", "\ufffd", "x" * 257, "x" * 70_000, "\u2028"]
 
 
+@guarantee(87)
+@case("C69")
 @for_each("odd", ODD_IDS, ids=lambda odd: ascii(odd[:9]))
-async def test_g87_c69_an_id_that_cannot_be_one_is_refused_before_anything_is_sent(
+async def test_an_id_that_cannot_be_one_is_refused_before_anything_is_sent(
     odd: str,
 ) -> None:
     async with rest_over(body=MESSAGES) as (rest, seen):
@@ -310,7 +316,9 @@ async def test_g87_c69_an_id_that_cannot_be_one_is_refused_before_anything_is_se
         assert seen == []
 
 
-async def test_g87_c69_a_text_too_long_for_a_url_is_refused_before_anything_is_sent() -> None:
+@guarantee(87)
+@case("C69")
+async def test_a_text_too_long_for_a_url_is_refused_before_anything_is_sent() -> None:
     async with rest_over(body=MESSAGES) as (rest, seen):
         for call in BY_TEXT:
             with pytest.raises(InvalidToolArgumentsError, match="at most 4,096 are possible"):
@@ -318,11 +326,13 @@ async def test_g87_c69_a_text_too_long_for_a_url_is_refused_before_anything_is_s
         assert seen == []
 
 
+@guarantee(87)
+@case("C69")
 @given(st.sampled_from([*BY_ID, *BY_TEXT]), st.text(st.characters(codec=None), max_size=300))
 @example(BY_ID[3], "\U0001f600" * 256)
 @example(BY_TEXT[0], "\U0001f600" * 4000)
 @example(BY_TEXT[0], "\ud800\0\r\n")
-def test_g87_c69_any_text_in_a_route_is_sent_or_refused(
+def test_any_text_in_a_route_is_sent_or_refused(
     call: Callable[[RestClient, str], Awaitable[Any]], text: str
 ) -> None:
     async def check() -> None:

@@ -13,6 +13,7 @@ from band_trio.errors import BandApiError
 from band_trio.link.rest import sent
 from band_trio.link.rest.sent import SentPosts
 from band_trio.protocol.rest import ChatMessage, Page
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,6 +52,7 @@ def noting(room: Room, posts: SentPosts) -> sent.ReadContext:
     return read
 
 
+@guarantee(83)
 @for_each(
     ("behind", "wanted", "found"),
     [
@@ -62,7 +64,7 @@ def noting(room: Room, posts: SentPosts) -> sent.ReadContext:
         ("gone", {"3", "7"}, "m3"),
     ],
 )
-async def test_g83_what_stands_before_a_known_post_is_another_one(
+async def test_what_stands_before_a_known_post_is_another_one(
     behind: str | None,
     wanted: set[str],
     found: str | None,
@@ -73,7 +75,8 @@ async def test_g83_what_stands_before_a_known_post_is_another_one(
     assert (got and got.id) == found
 
 
-async def test_g83_a_later_look_at_the_beginning_does_not_forget_the_end(
+@guarantee(83)
+async def test_a_later_look_at_the_beginning_does_not_forget_the_end(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     room, posts = Room(10, 4), SentPosts()
@@ -87,7 +90,8 @@ async def test_g83_a_later_look_at_the_beginning_does_not_forget_the_end(
     assert room.asked == ["8", "12"]
 
 
-async def test_g83_a_cursor_that_is_refused_is_not_used_again(
+@guarantee(83)
+async def test_a_cursor_that_is_refused_is_not_used_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     room, posts = Room(10, 4), SentPosts()
@@ -97,8 +101,9 @@ async def test_g83_a_cursor_that_is_refused_is_not_used_again(
     assert room.asked == ["stale", None, "4", "8"]
 
 
+@guarantee(77, 83)
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), max_size=60))
-def test_g77_g83_the_rooms_that_are_known_are_bounded_and_the_most_recent_ones(
+def test_the_rooms_that_are_known_are_bounded_and_the_most_recent_ones(
     steps: list[tuple[str, bool]],
 ) -> None:
     posts, most = SentPosts(), 3

@@ -17,6 +17,7 @@ import trio_websocket
 from band_trio.kit.nurseries import hide_nursery
 from band_trio.link.channel.socket import ConnectFailed, SocketClosed, UpgradeRefused, open_socket
 from band_trio.link.net.dialler import dial
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 from tests.support.gaps import Gaps
 
@@ -64,6 +65,7 @@ async def connect(url: str, seconds: float = 5.0) -> None:
         raise AssertionError("connected")
 
 
+@case("C44")
 @for_each(
     "answer",
     [
@@ -74,7 +76,7 @@ async def connect(url: str, seconds: float = 5.0) -> None:
     ],
     ids=["empty", "ends with the stream", "json", "chunked"],
 )
-async def test_c44_a_refused_upgrade_is_typed_and_leaks_nothing(answer: bytes) -> None:
+async def test_a_refused_upgrade_is_typed_and_leaks_nothing(answer: bytes) -> None:
     async with tcp_server(raw_handler(answer)) as url:
         with trio.fail_after(2), pytest.raises(UpgradeRefused) as caught:
             await connect(url)
@@ -83,6 +85,7 @@ async def test_c44_a_refused_upgrade_is_typed_and_leaks_nothing(answer: bytes) -
             assert caught.value.retry_after == 9
 
 
+@case("C44")
 @for_each(
     "answer",
     [
@@ -94,13 +97,14 @@ async def test_c44_a_refused_upgrade_is_typed_and_leaks_nothing(answer: bytes) -
     ],
     ids=["empty", "binary", "ssh", "half a status", "a status of 5000 digits"],
 )
-async def test_c44_a_handshake_that_ends_or_is_nonsense_fails_at_once(answer: bytes) -> None:
+async def test_a_handshake_that_ends_or_is_nonsense_fails_at_once(answer: bytes) -> None:
     async with tcp_server(raw_handler(answer)) as url:
         with trio.fail_after(2), pytest.raises(ConnectFailed):
             await connect(url)
 
 
-async def test_c44_a_silent_handshake_is_bounded() -> None:
+@case("C44")
+async def test_a_silent_handshake_is_bounded() -> None:
     async with tcp_server(raw_handler(b"", wait=60)) as url:
         with trio.fail_after(2), pytest.raises(ConnectFailed, match="in time"):
             await connect(url, 0.1)
@@ -157,7 +161,8 @@ async def test_an_abnormal_end_is_typed_and_leaks_nothing(how: str) -> None:
         assert caught.value.code == {"1011": 1011, "garbage": 1002}.get(how, 1006)
 
 
-async def test_c44_leaving_by_an_error_is_quick_with_a_silent_peer() -> None:
+@case("C44")
+async def test_leaving_by_an_error_is_quick_with_a_silent_peer() -> None:
     async def talk(ws: trio_websocket.WebSocketConnection, stream: trio.SocketStream) -> None:
         await trio.sleep_forever()
 
@@ -190,7 +195,8 @@ class Deaf:
         return getattr(self.inner, name)
 
 
-async def test_c44_a_goodbye_to_a_silent_peer_is_one_frame_and_bounded() -> None:
+@case("C44")
+async def test_a_goodbye_to_a_silent_peer_is_one_frame_and_bounded() -> None:
     ends: list[Deaf] = []
 
     async def handle(stream: trio.SocketStream) -> None:
@@ -287,8 +293,10 @@ def flooding(flood: bytes) -> Handler:
     return handle
 
 
+@guarantee(86)
+@case("C68")
 @pytest.mark.parametrize("kind", FLOODS)
-async def test_g86_c68_a_message_in_fragments_without_end_ends_the_socket(kind: str) -> None:
+async def test_a_message_in_fragments_without_end_ends_the_socket(kind: str) -> None:
     gaps = Gaps()
     async with tcp_server(flooding(FLOODS[kind])) as url, trio.open_nursery() as nursery:
         nursery.start_soon(gaps.watch)
@@ -300,7 +308,8 @@ async def test_g86_c68_a_message_in_fragments_without_end_ends_the_socket(kind: 
     assert gaps.longest < 0.1
 
 
-async def test_g86_control_frames_without_end_leave_the_others_their_turn() -> None:
+@guarantee(86)
+async def test_control_frames_without_end_leave_the_others_their_turn() -> None:
     gaps = Gaps()
     pongs = _frame(0x8A) * 60_000 + _frame(0x81, b"done")
     async with tcp_server(flooding(pongs)) as url, trio.open_nursery() as nursery:
@@ -312,6 +321,7 @@ async def test_g86_control_frames_without_end_leave_the_others_their_turn() -> N
     assert gaps.longest < 0.1
 
 
+@guarantee(86)
 @for_each(
     "answer",
     [
@@ -321,7 +331,7 @@ async def test_g86_control_frames_without_end_leave_the_others_their_turn() -> N
     ],
     ids=["chunked", "announced", "a head"],
 )
-async def test_g86_the_answer_to_the_upgrade_is_read_up_to_its_limit(answer: bytes) -> None:
+async def test_the_answer_to_the_upgrade_is_read_up_to_its_limit(answer: bytes) -> None:
     async with tcp_server(raw_handler(answer, 10)) as url:
         began = trio.current_time()
         with pytest.raises((UpgradeRefused, ConnectFailed)):

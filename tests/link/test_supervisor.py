@@ -23,6 +23,7 @@ from band_trio.kit.logs import thinned_lines
 from band_trio.protocol.events import chat_room, room_participants
 from tests.link.link_kit import CONTROL, KEY, ROOMS, WHERE, World, open_world
 from tests.link.phoenix_peer import Refusal, until
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
 ROOM = chat_room("r1")
@@ -42,8 +43,10 @@ async def serve_until_it_ends(world: World, patience: float = 120) -> BaseExcept
 # --------------------------------------------------------------------------- the first connection
 
 
+@guarantee(60)
+@case("C43")
 @pytest.mark.parametrize("status", [401, 403])
-async def test_g60_c43_a_refused_key_is_terminal_at_once(
+async def test_a_refused_key_is_terminal_at_once(
     autojump_clock: trio.testing.MockClock, status: int
 ) -> None:
     async with open_world() as world:
@@ -58,8 +61,10 @@ async def test_g60_c43_a_refused_key_is_terminal_at_once(
         assert world.me_requests == []
 
 
+@guarantee(60)
+@case("C43")
 @for_each("status", [400, 404, 426])
-async def test_g60_c43_a_wrong_address_is_terminal_with_the_servers_reason(
+async def test_a_wrong_address_is_terminal_with_the_servers_reason(
     autojump_clock: trio.testing.MockClock, status: int
 ) -> None:
     async with open_world() as world:
@@ -72,6 +77,7 @@ async def test_g60_c43_a_wrong_address_is_terminal_with_the_servers_reason(
         assert KEY not in str(error)
 
 
+@case("C43")
 @for_each(
     "refusal",
     [
@@ -82,7 +88,7 @@ async def test_g60_c43_a_wrong_address_is_terminal_with_the_servers_reason(
     ids=["header", "body", "numeric string"],
 )
 @for_each("again", [False, True], ids=["first", "reconnect"])
-async def test_c43_a_told_wait_is_obeyed_on_every_connect(
+async def test_a_told_wait_is_obeyed_on_every_connect(
     autojump_clock: trio.testing.MockClock, refusal: Refusal, again: bool
 ) -> None:
     async with open_world() as world:
@@ -99,8 +105,9 @@ async def test_c43_a_told_wait_is_obeyed_on_every_connect(
         assert 7 <= accepted - refused < 8
 
 
+@case("C43")
 @for_each("opening", [OSError("refused"), "fin", "HTTP/1.1 500 Oops\r\n\r\n", "what?\r\n\r\n"])
-async def test_c43_other_failures_back_off_until_it_works(
+async def test_other_failures_back_off_until_it_works(
     autojump_clock: trio.testing.MockClock, opening: Exception | str
 ) -> None:
     async with open_world() as world:
@@ -142,7 +149,8 @@ async def test_patience_covers_a_silent_handshake(autojump_clock: trio.testing.M
         assert trio.current_time() - began == pytest.approx(5)
 
 
-async def test_c44_a_silent_handshake_is_bounded_by_our_own_scope(
+@case("C44")
+async def test_a_silent_handshake_is_bounded_by_our_own_scope(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -165,7 +173,8 @@ async def test_joining_control_is_part_of_the_first_connect(
         assert [call[0] for call in world.seen.of("disconnected")] == [1]
 
 
-async def test_c43_a_conflict_is_waited_for_within_its_limit(
+@case("C43")
+async def test_a_conflict_is_waited_for_within_its_limit(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world(conflict_policy=ConflictPolicy.REJECT) as world:
@@ -202,8 +211,9 @@ async def test_a_conflict_that_goes_away_lets_us_in(
 # --------------------------------------------------------------------------- reconnects
 
 
+@case("C43")
 @for_each("status", [400, 404, 409, 426, 500])
-async def test_c43_a_reconnect_survives_what_ends_a_first_connect(
+async def test_a_reconnect_survives_what_ends_a_first_connect(
     autojump_clock: trio.testing.MockClock, status: int
 ) -> None:
     async with open_world() as world:
@@ -216,8 +226,10 @@ async def test_c43_a_reconnect_survives_what_ends_a_first_connect(
         assert world.me_requests == []
 
 
+@guarantee(60)
+@case("C43")
 @pytest.mark.parametrize("status", [401, 403])
-async def test_g60_c43_a_refused_reconnect_asks_once_whether_the_key_is_good(
+async def test_a_refused_reconnect_asks_once_whether_the_key_is_good(
     autojump_clock: trio.testing.MockClock, status: int
 ) -> None:
     async with open_world() as world:
@@ -234,7 +246,9 @@ async def test_g60_c43_a_refused_reconnect_asks_once_whether_the_key_is_good(
         assert len(world.me_requests) == 2
 
 
-async def test_g60_c43_a_key_that_was_withdrawn_ends_the_run(
+@guarantee(60)
+@case("C43")
+async def test_a_key_that_was_withdrawn_ends_the_run(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -309,7 +323,9 @@ async def test_repeated_trouble_is_logged_sparsely(
 # --------------------------------------------------------------------------- topics
 
 
-async def test_g28_c41_a_rejected_topic_is_joined_again_until_it_works(
+@guarantee(28)
+@case("C41")
+async def test_a_rejected_topic_is_joined_again_until_it_works(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -332,9 +348,11 @@ async def test_g28_c41_a_rejected_topic_is_joined_again_until_it_works(
         assert world.link.epoch == 1
 
 
+@guarantee(28)
+@case("C41")
 @for_each("topic", [ROOM, ROOMS, CONTROL])
 @for_each("event", ["phx_error", "phx_close"])
-async def test_g28_c41_a_topic_that_ends_on_a_healthy_socket_is_joined_again(
+async def test_a_topic_that_ends_on_a_healthy_socket_is_joined_again(
     autojump_clock: trio.testing.MockClock, topic: str, event: str
 ) -> None:
     async with open_world() as world:
@@ -355,7 +373,9 @@ async def test_g28_c41_a_topic_that_ends_on_a_healthy_socket_is_joined_again(
         assert world.link.epoch == 1
 
 
-async def test_g28_c40_a_late_end_of_an_old_join_changes_nothing(
+@guarantee(28)
+@case("C40")
+async def test_a_late_end_of_an_old_join_changes_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -377,7 +397,8 @@ async def test_g28_c40_a_late_end_of_an_old_join_changes_nothing(
         await world.fully_joined()
 
 
-async def test_g28_control_that_is_rejected_on_a_reconnect_does_not_hold_up_the_rest(
+@guarantee(28)
+async def test_control_that_is_rejected_on_a_reconnect_does_not_hold_up_the_rest(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -416,7 +437,9 @@ async def test_an_unwanted_topic_is_left_and_can_be_wanted_again(
         assert len(peer.sent("phx_leave")) == 1
 
 
-async def test_g29_c42_many_topics_join_in_parallel_within_the_limit(
+@guarantee(29)
+@case("C42")
+async def test_many_topics_join_in_parallel_within_the_limit(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -441,7 +464,8 @@ async def test_g29_c42_many_topics_join_in_parallel_within_the_limit(
 # --------------------------------------------------------------------------- the whole
 
 
-async def test_g25_after_every_reconnect_the_listener_hears_of_epoch_and_topics(
+@guarantee(25)
+async def test_after_every_reconnect_the_listener_hears_of_epoch_and_topics(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_world() as world:
@@ -490,7 +514,8 @@ async def _cancel_after(scope: trio.CancelScope, steps: int) -> None:
     scope.cancel()
 
 
-async def test_c60_the_key_is_in_no_log_line_at_any_level(
+@case("C60")
+async def test_the_key_is_in_no_log_line_at_any_level(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

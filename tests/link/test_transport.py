@@ -19,6 +19,7 @@ from band_trio.link.net.dialler import DialError, dial
 from band_trio.link.rest.exchange import CutOff, Reply, Unreached
 from band_trio.link.rest.transport import HEAD_BYTES, IDLE_SECONDS, Transport
 from tests.link.servers import Handler, ok, read_request, serving
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
 KEY = "thnv_a_sesame"
@@ -229,6 +230,8 @@ async def test_a_cancelled_request_closes_its_connection() -> None:
             await closed.wait()
 
 
+@guarantee(86)
+@case("C68")
 @for_each(
     ("answer", "flaw", "connections"),
     [
@@ -246,7 +249,7 @@ async def test_a_cancelled_request_closes_its_connection() -> None:
     ],
     ids=["within", "announced", "much", "chunks", "no length", "coded", "much coded", "identity"],
 )  # fmt: skip
-async def test_g86_c68_a_body_is_read_up_to_its_limit_and_what_is_left_goes_with_its_connection(
+async def test_a_body_is_read_up_to_its_limit_and_what_is_left_goes_with_its_connection(
     answer: bytes, flaw: str, connections: int
 ) -> None:
     server = Counting(answer)
@@ -261,6 +264,7 @@ async def test_g86_c68_a_body_is_read_up_to_its_limit_and_what_is_left_goes_with
 # --------------------------------------------------------------------------- faults
 
 
+@guarantee(87)
 @for_each(
     ("answer", "said"),
     [
@@ -285,7 +289,7 @@ async def test_g86_c68_a_body_is_read_up_to_its_limit_and_what_is_left_goes_with
         ),
     ],
 )
-async def test_g87_what_is_no_answer_is_one_error(answer: bytes, said: str) -> None:
+async def test_what_is_no_answer_is_one_error(answer: bytes, said: str) -> None:
     async with client_of(answering(answer)) as client:
         with trio.fail_after(5), pytest.raises(CutOff, match=said):
             await client.get()
@@ -326,7 +330,9 @@ async def test_an_answer_that_comes_before_the_request_was_read_counts() -> None
         assert (await client.send("PUT", b"x" * 10**5)).status == 413
 
 
-async def test_g86_c68_tiny_chunks_cost_no_memory_and_a_bounded_time() -> None:
+@guarantee(86)
+@case("C68")
+async def test_tiny_chunks_cost_no_memory_and_a_bounded_time() -> None:
     size = 200_000
     answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"2\r\nxy\r\n" * size
     async with client_of(answering(answer + b"0\r\n\r\n")) as client:
@@ -340,8 +346,9 @@ async def test_g86_c68_tiny_chunks_cost_no_memory_and_a_bounded_time() -> None:
     assert peak < 10 * size
 
 
+@guarantee(87)
 @given(data=st.binary(max_size=300), cuts=st.lists(st.integers(0, 300), max_size=4))
-def test_g87_any_bytes_are_an_answer_or_that_error(data: bytes, cuts: list[int]) -> None:
+def test_any_bytes_are_an_answer_or_that_error(data: bytes, cuts: list[int]) -> None:
     async def feed(stream: trio.abc.Stream) -> None:
         await read_request(stream)
         edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
@@ -370,7 +377,8 @@ def test_g87_any_bytes_are_an_answer_or_that_error(data: bytes, cuts: list[int])
     trio.run(main)
 
 
-async def test_c60_a_traceback_with_locals_does_not_show_the_key() -> None:
+@case("C60")
+async def test_a_traceback_with_locals_does_not_show_the_key() -> None:
     async with client_of(answering(b"nonsense")) as client:
         try:
             await client.get()

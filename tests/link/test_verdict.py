@@ -21,11 +21,13 @@ from band_trio.link.channel.verdict import (
     judge,
 )
 from band_trio.protocol.events import Supersede
+from tests.marks import case
 from tests.support.for_each import for_each
 
 GONE = Supersede("session.already_connected", "newer")
 
 
+@case("C43")
 @for_each(
     ("status", "first", "again"),
     [
@@ -42,7 +44,7 @@ GONE = Supersede("session.already_connected", "newer")
         (200, BackOff, BackOff),
     ],
 )
-def test_c43_upgrade_answers(status: int, first: type, again: type) -> None:
+def test_upgrade_answers(status: int, first: type, again: type) -> None:
     end = ConnectionEnd("because", status=status)
     verdict = judge(end, "ws://x", first=True)
     if issubclass(first, BandError):
@@ -54,9 +56,10 @@ def test_c43_upgrade_answers(status: int, first: type, again: type) -> None:
     assert isinstance(judge(end, "ws://x", first=False), again)
 
 
+@case("C43")
 @for_each("first", [True, False])
 @for_each("status", [429, 503])
-def test_c43_a_told_wait_is_a_minimum(status: int, first: bool) -> None:
+def test_a_told_wait_is_a_minimum(status: int, first: bool) -> None:
     end = ConnectionEnd("busy", status=status, retry_after=7.0)
     verdict = judge(end, "ws://x", first=first)
     assert isinstance(verdict, Wait)

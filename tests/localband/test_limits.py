@@ -25,6 +25,7 @@ from band_trio.localband.outbox import OUTBOX_BYTES
 from band_trio.localband.records import RequestRecord, SocketRecord
 from band_trio.localband.routes import JSON_BYTES
 from tests.localband.kit import open_rest, open_socket, refused
+from tests.marks import case, guarantee
 
 MIB = 1024 * 1024
 HUGE = 600_000_000
@@ -79,8 +80,10 @@ def key_of(band: LocalBand, who: str | None) -> str | None:
     return None if who is None else keys.get(who) or band.register_agent("Scribe").api_key
 
 
+@guarantee(86)
+@case("C68")
 @pytest.mark.parametrize(("who", "method", "path", "length", "status", "code"), NOT_READ)
-async def test_g86_c68_nothing_is_read_of_a_body_that_is_not_wanted(
+async def test_nothing_is_read_of_a_body_that_is_not_wanted(
     memory_band: LocalBand,
     who: str | None,
     method: str,
@@ -99,8 +102,10 @@ async def test_g86_c68_nothing_is_read_of_a_body_that_is_not_wanted(
     assert body.taken == 0
 
 
+@guarantee(86)
+@case("C68")
 @pytest.mark.parametrize(("who", "method", "path", "length", "status", "code"), NOT_READ)
-async def test_g86_c68_the_answer_does_not_wait_for_the_body(
+async def test_the_answer_does_not_wait_for_the_body(
     loopback_band: LocalBand,
     who: str | None,
     method: str,
@@ -160,7 +165,8 @@ async def test_a_short_body_that_is_not_wanted_does_not_end_the_connection(
             await stream.send_all(b"x" * 70_000)
 
 
-async def test_g86_a_body_is_counted_while_it_is_read(band: LocalBand) -> None:
+@guarantee(86)
+async def test_a_body_is_counted_while_it_is_read(band: LocalBand) -> None:
     agent, body = band.register_agent("Scribe"), Body()
     async with open_rest(band, agent) as rest:
         with suppress(httpx.WriteError):  # it goes on sending, as most clients do
@@ -287,8 +293,9 @@ def ends(band: LocalBand) -> list[str]:
     return [row.detail for row in band.log.of(SocketRecord) if row.what == "ended"]
 
 
+@guarantee(86)
 @pytest.mark.parametrize("part", [b"x" * 1000, b"xy", b""])
-async def test_g86_a_message_has_a_limit_in_all_its_fragments(
+async def test_a_message_has_a_limit_in_all_its_fragments(
     band: LocalBand, part: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sockets, "MESSAGE_CHARS", 2_000)
@@ -323,8 +330,9 @@ async def test_no_compression_is_agreed_on(band: LocalBand) -> None:
         pass  # `open_bytes` looks at the answer
 
 
+@guarantee(86)
 @pytest.mark.slow
-async def test_g86_what_waits_for_a_deaf_client_is_bounded(memory_band: LocalBand) -> None:
+async def test_what_waits_for_a_deaf_client_is_bounded(memory_band: LocalBand) -> None:
     agent = memory_band.register_agent("Scribe")
     room = await memory_band.user.create_room(None, [agent])
     async with open_bytes(memory_band, agent) as stream:
@@ -416,6 +424,8 @@ FEW = frame(1, b"x", last=False)
 DEFLATE = "Sec-WebSocket-Extensions: permessage-deflate\r\n"
 
 
+@guarantee(86)
+@case("C68")
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
 @pytest.mark.parametrize(
@@ -447,7 +457,7 @@ DEFLATE = "Sec-WebSocket-Extensions: permessage-deflate\r\n"
         ),
     ],
 )
-async def test_g86_c68_a_bomb_costs_little(head: Any, block: bytes, total: int) -> None:
+async def test_a_bomb_costs_little(head: Any, block: bytes, total: int) -> None:
     with trio.fail_after(60):
         async with open_measured() as platform:
             await is_well(platform)

@@ -19,6 +19,7 @@ from band_trio.localband import Cut, LocalAgent, LocalBand, open_local_band
 from band_trio.localband.hub import Session
 from band_trio.localband.outbox import Close, Outbox
 from tests.localband.kit import Gone, Refused, open_rest, open_socket
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 
 PURE = [
@@ -153,7 +154,8 @@ async def test_closing_does_not_wait_for_a_deaf_client() -> None:
     assert trio.current_time() - began < 3
 
 
-async def test_g86_a_peer_that_falls_too_far_behind_is_closed() -> None:
+@guarantee(86)
+async def test_a_peer_that_falls_too_far_behind_is_closed() -> None:
     outbox = Outbox(limit=2 * sys.getsizeof("1"))
     with trio.CancelScope() as scope:
         session = Session(None, 1, outbox, scope, print, print)  # type: ignore[arg-type]

@@ -27,6 +27,7 @@ from band_trio.runtime.journal import entries
 from band_trio.runtime.journal.entries import Phase
 from tests.machine.journal_model import FAULTS, Fault
 from tests.machine.journal_room import HowEnded, Room, Where
+from tests.marks import case, guarantee
 
 _EXAMPLES: Final = {"ci": 60, "deep": 10_000}
 _STEPS: Final = {"ci": 40, "deep": 60}
@@ -195,6 +196,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(entries.CAPACITY, phase, capacity)
 
 
+@guarantee(1, 4, 5, 11, 12, 14, 19, 21, 26, 34, 36, 50, 77)
+@case("C95")
 @pytest.mark.usefixtures("small")
-def test_g01_g04_g05_g11_g12_g14_g19_g21_g26_g34_g36_g50_g77_c95_one_journal() -> None:
+def test_one_journal() -> None:
     run_state_machine_as_test(JournalMachine, settings=SETTINGS)

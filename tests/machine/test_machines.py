@@ -17,6 +17,7 @@ from tests.machine.rules import (
     WithRequestFaults,
     WithSocketFaults,
 )
+from tests.marks import guarantee
 
 _EXAMPLES: Final = {"ci": 60, "deep": 4000}
 _STEPS: Final = {"ci": 30, "deep": 40}
@@ -40,13 +41,16 @@ class EndsMachine(WithEnds, WithRequestFaults, WithControls, WithSocketFaults):
     """Stops, crashes and restarts in the middle of everything."""
 
 
-def test_g04_g05_g06_g09_g14_g15_g16_g19_g20_g21_g23_g25_g26_g28_g63_g76_delivery() -> None:
+@guarantee(4, 5, 6, 9, 14, 15, 16, 19, 20, 21, 23, 25, 26, 28, 63, 76)
+def test_delivery() -> None:
     run_state_machine_as_test(DeliveryMachine, settings=SETTINGS)
 
 
-def test_g01_g02_g10_g11_g12_g17_g29_g40_g41_g42_g49_g50_g54_g55_g67_g70_controls() -> None:
+@guarantee(1, 2, 10, 11, 12, 17, 29, 40, 41, 42, 49, 50, 54, 55, 67, 70)
+def test_controls() -> None:
     run_state_machine_as_test(ControlMachine, settings=SETTINGS)
 
 
-def test_g34_g35_g36_g37_g51_g52_g53_g56_g64_g69_g71_g77_ends() -> None:
+@guarantee(34, 35, 36, 37, 51, 52, 53, 56, 64, 69, 71, 77)
+def test_ends() -> None:
     run_state_machine_as_test(EndsMachine, settings=SETTINGS)

@@ -24,6 +24,7 @@ from band_trio.protocol.rest import (
     message_body,
 )
 from band_trio.protocol.structure import structure
+from tests.marks import case, guarantee
 from tests.protocol.strategies import json_values, objects, wild_values
 from tests.support.for_each import for_each
 
@@ -103,7 +104,8 @@ def test_details_become_lists_of_text() -> None:
     assert error.problems() == {"/a": ["x", "1"], "/b": ["y"], "/c": ["None"]}
 
 
-def test_c60_an_error_is_cleaned_as_a_whole() -> None:
+@case("C60")
+def test_an_error_is_cleaned_as_a_whole() -> None:
     key = "sesame open"
     words = f"not {key}\0 " + "x" * 5000
     many = {f"/{n}": ["bad"] * 50 for n in range(50)}
@@ -153,6 +155,8 @@ def test_a_bad_row_is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> No
     assert "SECRET" not in caplog.text
 
 
+@guarantee(88)
+@case("C69")
 @for_each(
     ("metadata", "cursor", "cut"),
     [
@@ -174,14 +178,15 @@ def test_a_bad_row_is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> No
         ([], None, False),
     ],
 )
-def test_g88_c69_the_cursor_says_whether_there_is_more(
+def test_the_cursor_says_whether_there_is_more(
     metadata: object, cursor: str | None, cut: bool
 ) -> None:
     page = Page.read({"data": [], "metadata": metadata}, ChatRoom)
     assert (page.next_cursor, page.cut) == (cursor, cut)
 
 
-def test_g86_g88_a_page_has_bounded_rows(caplog: pytest.LogCaptureFixture) -> None:
+@guarantee(86, 88)
+def test_a_page_has_bounded_rows(caplog: pytest.LogCaptureFixture) -> None:
     rows = [{"id": f"r{n}"} for n in range(100_000)]
     with caplog.at_level(logging.WARNING, "band_trio.protocol"):
         began = time.perf_counter()
@@ -194,7 +199,8 @@ def test_g86_g88_a_page_has_bounded_rows(caplog: pytest.LogCaptureFixture) -> No
     assert "it has 100000" in caplog.text
 
 
-def test_g86_g88_lists_inside_a_row_are_bounded() -> None:
+@guarantee(86, 88)
+def test_lists_inside_a_row_are_bounded() -> None:
     row = {"id": "m", "content": "", "message_type": "text", "sender_id": "u", "sender_type": "U"}
     assert len(structure({**row, "attachments": [{}] * 5000}, ChatMessage).attachments) == 1000
     entry = {"attempts": [{"status": "failed"}] * 5000}

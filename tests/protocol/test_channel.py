@@ -21,6 +21,7 @@ from band_trio.protocol.phoenix import (
     Phase,
     Signal,
 )
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 
 TOPIC = "chat_room:r1"
@@ -178,7 +179,8 @@ def joined() -> Channel:
     return channel
 
 
-def test_g28_a_late_end_of_an_old_join_kills_nothing(joined: Channel) -> None:
+@guarantee(28)
+def test_a_late_end_of_an_old_join_kills_nothing(joined: Channel) -> None:
     for event in (ERROR, CLOSE, REPLY, "message_created"):
         assert joined.receive(Frame("3", "3", TOPIC, event, {"status": "ok"})) is Signal.STALE
     assert joined.receive(Frame("7", None, TOPIC, "message_created")) is Signal.PUSH

@@ -21,14 +21,16 @@ from band_trio.protocol.events import (
     split_topic,
 )
 from band_trio.protocol.rest import ChatMessage
+from tests.marks import case, guarantee
 from tests.protocol.strategies import objects, raw_objects, texts
 from tests.support.for_each import for_each
 
 KNOWN = sorted(events.EVENTS)
 
 
+@guarantee(78)
 @given(st.data())
-def test_g78_a_known_event_is_read_or_refused(data: st.DataObject) -> None:
+def test_a_known_event_is_read_or_refused(data: st.DataObject) -> None:
     kind, name = data.draw(st.sampled_from(KNOWN))
     payload = data.draw(raw_objects(events.EVENTS[kind, name]) | objects)
     try:
@@ -120,9 +122,11 @@ def test_a_participant_needs_name_and_type_to_come_and_only_an_id_to_go() -> Non
         parse_event(topic, "participant_added", {"id": "p", "type": "Agent"})
 
 
+@guarantee(87)
+@case("C69")
 @for_each(("kind", "name"), [each for each in KNOWN if each[0] != "agent_control"])
 @for_each("odd", ["", "\0", "x" * 257], ids=["empty", "control", "long"])
-def test_g87_c69_an_id_that_cannot_be_used_costs_its_event(kind: str, name: str, odd: str) -> None:
+def test_an_id_that_cannot_be_used_costs_its_event(kind: str, name: str, odd: str) -> None:
     raw = dict.fromkeys(("content", "message_type", "sender_id", "sender_type", "name", "type"), "")
 
     assert parse_event(f"{kind}:x", name, {**raw, "id": "i"}) is not None
@@ -131,8 +135,10 @@ def test_g87_c69_an_id_that_cannot_be_used_costs_its_event(kind: str, name: str,
     assert len(str(no.value)) < 100
 
 
+@guarantee(87)
+@case("C69")
 @for_each("odd", ["", "\0", "x" * 257, 5, ["r"]])
-def test_g87_c69_an_odd_room_never_makes_a_control_one_for_all_rooms(odd: object) -> None:
+def test_an_odd_room_never_makes_a_control_one_for_all_rooms(odd: object) -> None:
     with pytest.raises(RemoteProtocolError, match="room_id cannot be read"):
         parse_event(
             "agent_control:a", "agent.control", {**CONTROL, "scope": "agent", "room_id": odd}

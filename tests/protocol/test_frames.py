@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.phoenix import Frame, heartbeat, parse_frame
+from tests.marks import guarantee
 from tests.protocol.strategies import integers, json_values, objects, texts, wild_texts, wild_values
 from tests.support.for_each import for_each
 
@@ -57,13 +58,14 @@ almost_frames = st.tuples(
 ).map(list) | st.lists(elements, max_size=7)
 
 
+@guarantee(78)
 @given(almost_frames | json_values)
 @example([None, None, "t", "e", {}])
 @example([None, None, "t", "e", {}, None])
 @example([None, None, "t", "e"])
 @example([None, None, "", "e", {}])
 @example([None, None, "t", "", {}])
-def test_g78_only_frames_are_frames(parts: Any) -> None:
+def test_only_frames_are_frames(parts: Any) -> None:
     text = json.dumps(parts)
     if not is_frame(parts):
         with pytest.raises(RemoteProtocolError):
@@ -75,19 +77,21 @@ def test_g78_only_frames_are_frames(parts: Any) -> None:
     assert frame.payload == (parts[4] if isinstance(parts[4], dict) else {})
 
 
+@guarantee(78)
 @given(st.binary(max_size=60) | wild_texts)
 @example(b"\x00")
 @example("[" * 5_000)
 @example('[null,null,"t","e",' + '{"a":' * 300 + "0" + "}" * 300 + "]")
 @example('[null,null,"t","e",{"n":NaN}]')
 @example('{"topic":"t","event":"phx_reply","payload":{},"ref":"1"}')
-def test_g78_garbage_is_one_error(data: bytes | str) -> None:
+def test_garbage_is_one_error(data: bytes | str) -> None:
     with pytest.raises(RemoteProtocolError):
         parse_frame(data)
 
 
+@guarantee(78)
 @given(frames, st.data())
-def test_g78_a_damaged_frame_is_read_or_refused(frame: Frame, data: st.DataObject) -> None:
+def test_a_damaged_frame_is_read_or_refused(frame: Frame, data: st.DataObject) -> None:
     raw = bytearray(frame.dump().encode())
     for _ in range(data.draw(st.integers(1, 3))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))

@@ -24,6 +24,7 @@ from band_trio.protocol.rest import (
     Recipient,
 )
 from band_trio.protocol.structure import structure, timestamp_text, unstructure
+from tests.marks import guarantee
 from tests.protocol.strategies import Wrong, instances, json_values, raw_objects, read, wire_classes
 from tests.support.for_each import for_each
 
@@ -46,10 +47,11 @@ def test_objects_survive_the_wire(cls: Any, data: st.DataObject) -> None:
     assert structure(codec.loads(codec.dumps(unstructure(original))), cls) == original
 
 
+@guarantee(78)
 @WIRE
 @settings(suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
 @given(data=st.data())
-def test_g78_every_object_is_read_by_the_rules_or_refused(cls: Any, data: st.DataObject) -> None:
+def test_every_object_is_read_by_the_rules_or_refused(cls: Any, data: st.DataObject) -> None:
     raw = data.draw(raw_objects(cls))
     try:
         expected = read(cls, raw)
@@ -60,8 +62,9 @@ def test_g78_every_object_is_read_by_the_rules_or_refused(cls: Any, data: st.Dat
         assert structure(raw, cls) == expected
 
 
+@guarantee(78)
 @given(st.sampled_from(wire_classes()), json_values)
-def test_g78_anything_else_is_one_error(cls: Any, raw: Any) -> None:
+def test_anything_else_is_one_error(cls: Any, raw: Any) -> None:
     try:
         value = structure(raw, cls)
     except RemoteProtocolError:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.websocket import FRAGMENTS, FRAMES_AT_ONCE, FrameCounter
+from tests.marks import case, guarantee
 
 TEXT, CONTINUED, PING = 0x1, 0x0, 0x9
 
@@ -57,7 +58,9 @@ def test_all_bytes_are_passed_on_in_order_and_few_frames_at_once(
     assert bytes(passed) == data
 
 
-def test_g86_c68_a_message_has_few_fragments() -> None:
+@guarantee(86)
+@case("C68")
+def test_a_message_has_few_fragments() -> None:
     opened = frame(b"", final=False)
     more = frame(b"x", CONTINUED, final=False) + frame(b"", PING)  # control frames are none
     counter = FrameCounter()
@@ -68,6 +71,7 @@ def test_g86_c68_a_message_has_few_fragments() -> None:
         steps(counter, more)
 
 
+@guarantee(87)
 @given(st.binary(max_size=2000))
-def test_g87_any_bytes_are_counted(data: bytes) -> None:
+def test_any_bytes_are_counted(data: bytes) -> None:
     assert b"".join(steps(FrameCounter(), data)) == data

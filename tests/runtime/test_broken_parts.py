@@ -17,6 +17,7 @@ from band_trio.runtime.room.drain import Drain, Pass
 from band_trio.runtime.room.settler import Settler
 from band_trio.runtime.run.key_check import KeyCheck
 from band_trio.trace import Recorded
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import (
     LifeStage,
@@ -52,7 +53,9 @@ def breaking(monkeypatch: pytest.MonkeyPatch, times: int, error: BaseException) 
     return broken
 
 
-async def test_g45_c52_a_room_that_breaks_is_told_and_started_again_after_a_back_off(
+@guarantee(45)
+@case("C52")
+async def test_a_room_that_breaks_is_told_and_started_again_after_a_back_off(
     autojump_clock: trio.testing.MockClock,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -74,7 +77,8 @@ async def test_g45_c52_a_room_that_breaks_is_told_and_started_again_after_a_back
         assert all("RuntimeError: a bug" in record.getMessage() for record in loud)
 
 
-async def test_g45_a_broken_room_does_not_hold_up_others(
+@guarantee(45)
+async def test_a_broken_room_does_not_hold_up_others(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with life() as here:
@@ -90,7 +94,8 @@ async def test_g45_a_broken_room_does_not_hold_up_others(
             assert trio.current_time() - at <= 1.5
 
 
-async def test_g45_the_turn_of_a_room_that_breaks_is_released(
+@guarantee(45)
+async def test_the_turn_of_a_room_that_breaks_is_released(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something beside the turn breaks; the message is run again by the next child."""
@@ -118,8 +123,9 @@ async def test_g45_the_turn_of_a_room_that_breaks_is_released(
         assert here.band.attempts(message, here.account) == ["success"]
 
 
+@guarantee(45, 51)
 @pytest.mark.parametrize("then", ["stop", "leave"])
-async def test_g45_g51_a_broken_room_that_waits_can_be_ended(
+async def test_a_broken_room_that_waits_can_be_ended(
     then: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with life() as here:
@@ -180,8 +186,10 @@ def break_down(*args: Any) -> None:
     raise _BugError("a bug")
 
 
+@guarantee(45)
+@case("C52")
 @pytest.mark.parametrize("part", ["key check", "presence", "adapter", "dispatcher", "listing"])
-async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
+async def test_any_other_part_that_breaks_makes_run_raise(
     part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def break_the_listing() -> None:
@@ -214,7 +222,8 @@ async def test_g45_c52_any_other_part_that_breaks_makes_run_raise(
         await part_ends(here)
 
 
-async def test_g45_a_defect_while_settling_ends_the_run_in_order(
+@guarantee(45)
+async def test_a_defect_while_settling_ends_the_run_in_order(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Settler, "_persist", fail_later)
@@ -230,8 +239,9 @@ async def test_g45_a_defect_while_settling_ends_the_run_in_order(
         await here.assert_nothing_left()
 
 
+@guarantee(45)
 @pytest.mark.parametrize("part", ["the check of the key", "presence"])
-async def test_g45_a_part_that_ends_by_itself_is_an_error_too(
+async def test_a_part_that_ends_by_itself_is_an_error_too(
     part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def ends(*args: Any, task_status: Any) -> None:

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from band_trio import Agent, SessionConfig
+from tests.marks import guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 
 QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
@@ -89,7 +90,8 @@ async def crowded() -> AsyncGenerator[Crowded]:
             yield all_
 
 
-async def test_g26_callbacks_are_bounded_in_sum_and_each_is_called_in_the_end(
+@guarantee(26)
+async def test_callbacks_are_bounded_in_sum_and_each_is_called_in_the_end(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with crowded() as all_:
@@ -101,7 +103,8 @@ async def test_g26_callbacks_are_bounded_in_sum_and_each_is_called_in_the_end(
         assert len(all_.agent.health().problems) == len(all_.guests)
 
 
-async def test_g40_an_interrupt_ends_the_callbacks_before_a_handler(
+@guarantee(40)
+async def test_an_interrupt_ends_the_callbacks_before_a_handler(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with crowded() as all_:
@@ -114,7 +117,8 @@ async def test_g40_an_interrupt_ends_the_callbacks_before_a_handler(
         assert all_.here.adapter.texts == ["warm"]
 
 
-async def test_g50_a_stop_ends_callbacks_and_what_it_cut_off_is_told_after_the_play(
+@guarantee(50)
+async def test_a_stop_ends_callbacks_and_what_it_cut_off_is_told_after_the_play(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with crowded() as all_:
@@ -129,7 +133,8 @@ async def test_g50_a_stop_ends_callbacks_and_what_it_cut_off_is_told_after_the_p
         assert all_.heard[count:] == all_.heard[count - 1 : count]
 
 
-async def test_g54_leaving_does_not_wait_for_callbacks(
+@guarantee(54)
+async def test_leaving_does_not_wait_for_callbacks(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with crowded() as all_:
@@ -138,7 +143,8 @@ async def test_g54_leaving_does_not_wait_for_callbacks(
         assert all_.here.adapter.cleaned == [all_.room]
 
 
-async def test_g51_a_stop_of_the_agent_does_not_wait_for_callbacks(
+@guarantee(51)
+async def test_a_stop_of_the_agent_does_not_wait_for_callbacks(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with crowded() as all_:

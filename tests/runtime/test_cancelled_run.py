@@ -16,6 +16,7 @@ from band_trio.trace import (
     Recorded,
     ShutDown,
 )
+from tests.marks import guarantee
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import (
     OVERHEAD,
@@ -32,9 +33,10 @@ async def hang(call: Call) -> None:
     await trio.sleep_forever()
 
 
+@guarantee(10, 46)
 @pytest.mark.slow
 @pytest.mark.parametrize("strike", [by_caller, by_stop])
-async def test_g46_g10_a_run_that_is_cut_at_any_step_of_a_turn_leaves_nothing_and_loses_nothing(
+async def test_a_run_that_is_cut_at_any_step_of_a_turn_leaves_nothing_and_loses_nothing(
     strike: Callable[[Agent, trio.CancelScope], None], autojump_clock: trio.testing.MockClock
 ) -> None:
     """Struck after each scheduler step of start, turn and settlement; then served again."""
@@ -78,7 +80,8 @@ async def test_g46_g10_a_run_that_is_cut_at_any_step_of_a_turn_leaves_nothing_an
         assert not here.adapter.overlapped
 
 
-async def test_g46_cancelling_run_is_a_stop_without_grace_and_goes_on_as_a_cancellation(
+@guarantee(46)
+async def test_cancelling_run_is_a_stop_without_grace_and_goes_on_as_a_cancellation(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life(hang) as here:
@@ -94,7 +97,8 @@ async def test_g46_cancelling_run_is_a_stop_without_grace_and_goes_on_as_a_cance
         await here.assert_nothing_left()
 
 
-async def test_g46_a_second_cancellation_does_not_cut_the_end_short(
+@guarantee(46)
+async def test_a_second_cancellation_does_not_cut_the_end_short(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:

@@ -23,6 +23,7 @@ from band_trio.localband.fault_rules import RequestRule
 from band_trio.localband.party import Agent
 from band_trio.protocol.phoenix import Frame
 from band_trio.trace import Claimed, GivenUp, Recorded, Started
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import claims, fail, hang, lasting, records, sent, starts
 from tests.support.for_each import for_each
@@ -44,8 +45,10 @@ REFUSALS = {
 }
 
 
+@guarantee(9)
+@case("C09")
 @for_each("case", REFUSALS)
-async def test_g09_c09_a_refused_claim_starts_no_handler_and_is_no_failure(
+async def test_a_refused_claim_starts_no_handler_and_is_no_failure(
     case: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     refuse, answer = REFUSALS[case]
@@ -69,7 +72,8 @@ async def test_g09_c09_a_refused_claim_starts_no_handler_and_is_no_failure(
         assert here.seen(GivenUp) == []
 
 
-async def test_g09_a_refused_message_is_asked_for_again_when_its_time_has_come(
+@guarantee(9)
+async def test_a_refused_message_is_asked_for_again_when_its_time_has_come(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -85,7 +89,8 @@ async def test_g09_a_refused_message_is_asked_for_again_when_its_time_has_come(
         assert starts(here) == [message]
 
 
-async def test_g09_a_refused_message_is_asked_for_again_in_a_new_epoch(
+@guarantee(9)
+async def test_a_refused_message_is_asked_for_again_in_a_new_epoch(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -143,8 +148,10 @@ UNKNOWN: dict[str, Callable[[Stage], RequestRule]] = {
 }
 
 
+@guarantee(9)
+@case("C09")
 @for_each("case", UNKNOWN)
-async def test_g09_c09_an_unanswered_claim_is_repeated_and_nothing_starts_before_its_answer(
+async def test_an_unanswered_claim_is_repeated_and_nothing_starts_before_its_answer(
     case: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -165,7 +172,8 @@ async def test_g09_c09_an_unanswered_claim_is_repeated_and_nothing_starts_before
         assert here.band.attempts(message, here.account) == ["success"]
 
 
-async def test_g09_a_told_wait_is_obeyed_before_the_next_claim(
+@guarantee(9)
+async def test_a_told_wait_is_obeyed_before_the_next_claim(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -179,8 +187,9 @@ async def test_g09_a_told_wait_is_obeyed_before_the_next_claim(
         assert second - first == pytest.approx(25)
 
 
+@guarantee(9)
 @for_each("body", [b"", b"{}", b'{"data": null}', b'{"data": {"x": 1}}', b"<html>"])
-async def test_g09_a_200_with_an_odd_body_is_a_claim(
+async def test_a_200_with_an_odd_body_is_a_claim(
     body: bytes, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -192,7 +201,9 @@ async def test_g09_a_200_with_an_odd_body_is_a_claim(
         assert claims(here) == [(message, "claimed")]
 
 
-async def test_g09_c09_a_room_that_is_stopped_keeps_its_message_for_the_play(
+@guarantee(9)
+@case("C09")
+async def test_a_room_that_is_stopped_keeps_its_message_for_the_play(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -210,7 +221,8 @@ async def test_g09_c09_a_room_that_is_stopped_keeps_its_message_for_the_play(
         assert claims(here) == [(message, "stopped"), (message, "claimed")]
 
 
-async def test_g09_an_answer_from_before_a_play_does_not_stop_the_room(
+@guarantee(9)
+async def test_an_answer_from_before_a_play_does_not_stop_the_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The claim is refused because of a stop; its answer arrives after the play."""
@@ -257,7 +269,9 @@ async def test_a_stop_that_only_the_handler_learnt_of_stops_its_room(
         assert records(here) == [(message, "released:stop"), (message, "processed")]
 
 
-async def test_g84_c66_the_number_of_a_claim_decides_nothing(
+@guarantee(84)
+@case("C66")
+async def test_the_number_of_a_claim_decides_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The list does not show attempts, and the platform counts claims as it likes."""
@@ -333,9 +347,10 @@ ENDS: dict[str, tuple[Callable[[Call], Awaitable[None]], Callable[..., Awaitable
 }
 
 
+@guarantee(10)
 @for_each("end", ENDS)
 @for_each("when", [0.0, 1.0])
-async def test_g10_every_claim_gets_exactly_one_record(
+async def test_every_claim_gets_exactly_one_record(
     end: str, when: float, autojump_clock: trio.testing.MockClock
 ) -> None:
     behaviour, act, kind = ENDS[end]
@@ -356,9 +371,10 @@ async def test_g10_every_claim_gets_exactly_one_record(
         assert [m for m, _ in records(here)] == answered
 
 
+@guarantee(10)
 @for_each("step", ["claim", "participants", "context", "handler", "processed"])
 @for_each("how", ["interrupt", "stop", "leave", "shutdown", "cancel", "supersede"])
-async def test_g10_a_claim_that_is_ended_at_any_step_gets_one_record(
+async def test_a_claim_that_is_ended_at_any_step_gets_one_record(
     step: str, how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Whatever is under way: the claim, a read, the handler, or the mark."""
@@ -410,7 +426,8 @@ async def test_g10_a_claim_that_is_ended_at_any_step_gets_one_record(
 # --------------------------------------------------------------------------- one at a time
 
 
-async def test_g02_a_room_never_holds_two_claims(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(2)
+async def test_a_room_never_holds_two_claims(autojump_clock: trio.testing.MockClock) -> None:
     """Whatever its turns end with, the next claim comes after the record of the one before."""
     offered: set[str] = set()
 

@@ -13,6 +13,7 @@ from band_trio import RoomExecutionStoppedError, SessionConfig
 from band_trio.localband.fault_rules import PushFacts, RequestFault
 from band_trio.localband.faults import error_reply
 from band_trio.trace import Controlled, Recorded
+from tests.marks import guarantee
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
 from tests.runtime.views import fail, hang, sent
 
@@ -25,7 +26,8 @@ def is_control(facts: PushFacts) -> bool:
     return facts.frame.event == "agent.control"
 
 
-async def test_g17_an_interrupted_message_is_processed_and_never_runs_again(
+@guarantee(17)
+async def test_an_interrupted_message_is_processed_and_never_runs_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(hang) as here:
@@ -45,7 +47,8 @@ async def test_g17_an_interrupted_message_is_processed_and_never_runs_again(
         assert here.adapter.interrupts == [(room, "interrupt")]
 
 
-async def test_g17_a_stopped_message_stays_processing_and_uncharged(
+@guarantee(17)
+async def test_a_stopped_message_stays_processing_and_uncharged(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(hang) as here:
@@ -63,7 +66,8 @@ async def test_g17_a_stopped_message_stays_processing_and_uncharged(
         assert here.adapter.interrupts == [(room, "stop")]
 
 
-async def test_g49_stop_then_play_runs_the_stopped_message_first(
+@guarantee(49)
+async def test_stop_then_play_runs_the_stopped_message_first(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(hang) as here:
@@ -86,7 +90,8 @@ async def test_g49_stop_then_play_runs_the_stopped_message_first(
         assert records(here) == ["released:stop"] * 4 + ["processed"] * 3
 
 
-async def test_g49_play_before_the_stopped_turn_has_ended_still_runs_it_first(
+@guarantee(49)
+async def test_play_before_the_stopped_turn_has_ended_still_runs_it_first(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -136,8 +141,9 @@ async def seen_in_the_answer_to_the_claim(here: Stage, room: str) -> None:
     await here.band.user.stop(room)
 
 
+@guarantee(49)
 @pytest.mark.parametrize("again", [pushed_during_the_hook, seen_in_the_answer_to_the_claim])
-async def test_g49_a_second_stop_before_the_stopped_message_runs_leaves_it_the_first(
+async def test_a_second_stop_before_the_stopped_message_runs_leaves_it_the_first(
     again: Callable[[Stage, str], Awaitable[None]], autojump_clock: trio.testing.MockClock
 ) -> None:
     """An older message, which was set aside, is due by then."""
@@ -165,7 +171,8 @@ async def test_g49_a_second_stop_before_the_stopped_message_runs_leaves_it_the_f
         assert here.adapter.texts == ["older", "stopped", "stopped"]
 
 
-async def test_g50_nothing_is_claimed_while_stopped(
+@guarantee(50)
+async def test_nothing_is_claimed_while_stopped(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -181,7 +188,8 @@ async def test_g50_nothing_is_claimed_while_stopped(
             await here.band.until(lambda: len(here.adapter.calls) == 1)
 
 
-async def test_g50_a_missed_play_is_found_by_the_probe(
+@guarantee(50)
+async def test_a_missed_play_is_found_by_the_probe(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -199,7 +207,8 @@ async def test_g50_a_missed_play_is_found_by_the_probe(
         assert trio.current_time() - resumed <= 21
 
 
-async def test_g50_a_missed_stop_is_seen_in_the_next_answer(
+@guarantee(50)
+async def test_a_missed_stop_is_seen_in_the_next_answer(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -224,7 +233,8 @@ async def test_g50_a_missed_stop_is_seen_in_the_next_answer(
         assert records(here) == ["released:stop", "processed"]
 
 
-async def test_g50_a_read_of_the_list_that_is_refused_as_stopped_is_a_stop(
+@guarantee(50)
+async def test_a_read_of_the_list_that_is_refused_as_stopped_is_a_stop(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -244,7 +254,8 @@ async def test_g50_a_read_of_the_list_that_is_refused_as_stopped_is_a_stop(
             await here.settled(await here.say(room, "after"))
 
 
-async def test_g50_a_working_report_answered_with_false_is_a_stop(
+@guarantee(50)
+async def test_a_working_report_answered_with_false_is_a_stop(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(hang) as here:
@@ -259,7 +270,8 @@ async def test_g50_a_working_report_answered_with_false_is_a_stop(
             assert records(here) == ["released:stop"]
 
 
-async def test_g50_an_answer_that_says_stopped_from_before_the_play_stops_nothing(
+@guarantee(50)
+async def test_an_answer_that_says_stopped_from_before_the_play_stops_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def posts_to_the_end(call: Call) -> None:
@@ -289,7 +301,8 @@ async def test_g50_an_answer_that_says_stopped_from_before_the_play_stops_nothin
         assert records(here) == ["released:stop", "processed"]
 
 
-async def test_g40_a_stop_during_the_claim_keeps_the_handler_from_starting(
+@guarantee(40)
+async def test_a_stop_during_the_claim_keeps_the_handler_from_starting(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -309,7 +322,8 @@ async def test_g40_a_stop_during_the_claim_keeps_the_handler_from_starting(
         assert records(here) == ["released:stop", "processed"]
 
 
-async def test_g40_an_interrupt_during_the_claim_consumes_the_message(
+@guarantee(40)
+async def test_an_interrupt_during_the_claim_consumes_the_message(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -326,7 +340,8 @@ async def test_g40_an_interrupt_during_the_claim_consumes_the_message(
         assert records(here) == ["processed"]
 
 
-async def test_g39_an_interrupt_between_turns_affects_no_later_turn(
+@guarantee(39)
+async def test_an_interrupt_between_turns_affects_no_later_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -341,8 +356,9 @@ async def test_g39_an_interrupt_between_turns_affects_no_later_turn(
         assert here.adapter.interrupts == []
 
 
+@guarantee(41)
 @pytest.mark.parametrize("last", ["interrupt", "stop"])
-async def test_g41_the_last_control_before_the_record_decides(
+async def test_the_last_control_before_the_record_decides(
     last: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -371,7 +387,8 @@ async def test_g41_the_last_control_before_the_record_decides(
         assert records(here) == ["processed" if last == "interrupt" else "released:stop"]
 
 
-async def test_g24_a_copied_control_acts_once(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(24)
+async def test_a_copied_control_acts_once(autojump_clock: trio.testing.MockClock) -> None:
     async with stage(hang) as here:
         room = await here.room()
         async with here.running():
@@ -386,7 +403,8 @@ async def test_g24_a_copied_control_acts_once(autojump_clock: trio.testing.MockC
         assert [event.applied for event in here.seen(Controlled)] == [True, False, False]
 
 
-async def test_g48_an_agent_wide_interrupt_reaches_every_room_at_once(
+@guarantee(48)
+async def test_an_agent_wide_interrupt_reaches_every_room_at_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(hang) as here:
@@ -406,7 +424,8 @@ async def test_g48_an_agent_wide_interrupt_reaches_every_room_at_once(
             assert trio.current_time() - began < 0.1
 
 
-async def test_g08_a_control_does_not_wait_for_an_earlier_hook(
+@guarantee(8)
+async def test_a_control_does_not_wait_for_an_earlier_hook(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(hang) as here:

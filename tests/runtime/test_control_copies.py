@@ -8,6 +8,7 @@ import trio.testing
 from band_trio import Agent, SessionConfig
 from band_trio.protocol.events import Mode
 from band_trio.protocol.phoenix import Frame
+from tests.marks import guarantee
 from tests.runtime.harness import Stage, stage
 from tests.support.for_each import for_each
 
@@ -26,7 +27,8 @@ def stopped(agent: Agent) -> int:
     return agent.health().rooms.get("stopped", 0)
 
 
-async def test_g24_a_copy_of_a_control_from_before_the_room_was_served_does_not_act(
+@guarantee(24)
+async def test_a_copy_of_a_control_from_before_the_room_was_served_does_not_act(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here, here.running(UNPROBED) as agent:
@@ -44,7 +46,8 @@ async def test_g24_a_copy_of_a_control_from_before_the_room_was_served_does_not_
         assert stopped(agent) == 1
 
 
-async def test_g24_a_copy_of_an_agent_wide_stop_from_before_the_listing_does_not_act(
+@guarantee(24)
+async def test_a_copy_of_an_agent_wide_stop_from_before_the_listing_does_not_act(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -63,7 +66,8 @@ async def test_g24_a_copy_of_an_agent_wide_stop_from_before_the_listing_does_not
             agent.stop(grace=0)
 
 
-async def test_g24_an_agent_wide_stop_is_applied_once_although_a_room_is_announced_twice(
+@guarantee(24)
+async def test_an_agent_wide_stop_is_applied_once_although_a_room_is_announced_twice(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -91,6 +95,7 @@ async def test_g24_an_agent_wide_stop_is_applied_once_although_a_room_is_announc
             agent.stop(grace=0)
 
 
+@guarantee(8)
 @for_each(
     ("controls", "rooms_stopped"),
     [
@@ -100,7 +105,7 @@ async def test_g24_an_agent_wide_stop_is_applied_once_although_a_room_is_announc
         ([("stop", "all"), ("interrupt", "all")], 2),
     ],
 )
-async def test_g08_controls_before_the_listing_are_applied_in_their_order(
+async def test_controls_before_the_listing_are_applied_in_their_order(
     controls: list[tuple[Mode, str]], rooms_stopped: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:

@@ -14,6 +14,7 @@ from band_trio import Agent, SessionConfig
 from band_trio.localband.fault_rules import Cut, UpgradeRule
 from band_trio.runtime.listing import LIST_BURST, LIST_EVERY
 from band_trio.trace import EpochBegan, EpochEnded, Joined, Read, RoomServed, TraceEvent
+from tests.marks import case, guarantee
 from tests.runtime.harness import Stage, stage
 from tests.support.for_each import for_each
 
@@ -40,8 +41,10 @@ def unheard(here: Stage) -> Any:
     )
 
 
+@guarantee(29)
+@case("C42")
 @for_each("count", [0, 1, 100, 101, 250])
-async def test_g29_c42_every_room_of_every_page_is_served(
+async def test_every_room_of_every_page_is_served(
     count: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -63,9 +66,11 @@ FAILURES: dict[str, Callable[[Stage, int], Any]] = {
 }
 
 
+@guarantee(29)
+@case("C35")
 @for_each("how", FAILURES)
 @for_each("times", [1, 8])
-async def test_g29_c35_after_a_reconnect_membership_converges_however_often_the_listing_fails(
+async def test_after_a_reconnect_membership_converges_however_often_the_listing_fails(
     how: str, times: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -84,7 +89,8 @@ async def test_g29_c35_after_a_reconnect_membership_converges_however_often_the_
             await here.settled(await here.say(new, "hello"))
 
 
-async def test_g29_a_told_wait_before_the_next_listing_is_obeyed(
+@guarantee(29)
+async def test_a_told_wait_before_the_next_listing_is_obeyed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -99,7 +105,8 @@ async def test_g29_a_told_wait_before_the_next_listing_is_obeyed(
             assert asked[1] - asked[0] >= 300
 
 
-async def test_g29_an_incomplete_listing_takes_nobody_out(
+@guarantee(29)
+async def test_an_incomplete_listing_takes_nobody_out(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """A room leaves while the pages are read: the pages shift, and one room may be missed."""
@@ -120,7 +127,8 @@ async def test_g29_an_incomplete_listing_takes_nobody_out(
             assert set(here.adapter.cleaned) == set(rooms[:10])
 
 
-async def test_g29_a_listing_that_never_holds_together_takes_nobody_out_and_lets_newcomers_in(
+@guarantee(29)
+async def test_a_listing_that_never_holds_together_takes_nobody_out_and_lets_newcomers_in(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -145,8 +153,9 @@ async def test_g29_a_listing_that_never_holds_together_takes_nobody_out_and_lets
             assert served(here, agent) == {*rooms[1:], new}
 
 
+@guarantee(29)
 @for_each("times", [0, 1, 9])
-async def test_g29_the_listing_is_read_until_it_succeeds_whatever_else_asks_for_it(
+async def test_the_listing_is_read_until_it_succeeds_whatever_else_asks_for_it(
     times: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     """`agent_rooms` is not joined again, and no room is lost: only the new epoch asks."""
@@ -164,7 +173,8 @@ async def test_g29_the_listing_is_read_until_it_succeeds_whatever_else_asks_for_
             assert served(here, agent) == {kept, new}
 
 
-async def test_g29_a_push_is_newer_than_the_listing_that_is_being_read(
+@guarantee(29)
+async def test_a_push_is_newer_than_the_listing_that_is_being_read(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -181,7 +191,9 @@ async def test_g29_a_push_is_newer_than_the_listing_that_is_being_read(
             assert [event.room_id for event in here.seen(RoomServed)].count(new) == 1
 
 
-async def test_g29_c42_a_room_that_is_added_while_the_listing_hangs_is_served_at_once(
+@guarantee(29)
+@case("C42")
+async def test_a_room_that_is_added_while_the_listing_hangs_is_served_at_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -198,7 +210,8 @@ async def test_g29_c42_a_room_that_is_added_while_the_listing_hangs_is_served_at
             rule.lift()
 
 
-async def test_g29_after_the_start_a_room_that_was_not_listed_is_found_by_the_first_join(
+@guarantee(29)
+async def test_after_the_start_a_room_that_was_not_listed_is_found_by_the_first_join(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """It is added between the listing and the join of `agent_rooms`, and nobody says so."""
@@ -210,7 +223,8 @@ async def test_g29_after_the_start_a_room_that_was_not_listed_is_found_by_the_fi
             assert served(here, agent) == {new}
 
 
-async def test_g29_a_room_filter_keeps_rooms_out_and_one_that_raises_too(
+@guarantee(29)
+async def test_a_room_filter_keeps_rooms_out_and_one_that_raises_too(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     def choose(room_id: str, title: str | None) -> bool:
@@ -229,8 +243,9 @@ async def test_g29_a_room_filter_keeps_rooms_out_and_one_that_raises_too(
             assert served(here, agent) == {listed["mine"], pushed["mine"]}
 
 
+@guarantee(26, 29)
 @pytest.mark.parametrize("how", ["late", "copy"])
-async def test_g29_g26_a_removal_that_is_late_or_a_copy_is_put_right_by_the_listing(
+async def test_a_removal_that_is_late_or_a_copy_is_put_right_by_the_listing(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     frames: list[Any] = []
@@ -258,7 +273,8 @@ async def test_g29_g26_a_removal_that_is_late_or_a_copy_is_put_right_by_the_list
             assert served(here, agent) == {room}
 
 
-async def test_g29_many_removals_cause_few_listings_and_none_later(
+@guarantee(29)
+async def test_many_removals_cause_few_listings_and_none_later(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -277,8 +293,9 @@ async def test_g29_many_removals_cause_few_listings_and_none_later(
             assert len(here.band.log.requests("chats")) == before
 
 
+@guarantee(29)
 @for_each("meta", ['"total_count": 2, ', "", '"total_count": 1, '])
-async def test_g29_a_listing_with_an_unreadable_row_or_no_count_proves_no_absence_but_ends(
+async def test_a_listing_with_an_unreadable_row_or_no_count_proves_no_absence_but_ends(
     meta: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """One room was left unheard: what says so is its own 404, not that it is not listed."""
@@ -303,8 +320,9 @@ async def test_g29_a_listing_with_an_unreadable_row_or_no_count_proves_no_absenc
             await here.settled(await here.say(unlisted, "m"))
 
 
+@guarantee(29)
 @pytest.mark.parametrize("status", [403, 404])
-async def test_g29_a_listed_room_that_may_not_be_read_stays_and_costs_few_listings(
+async def test_a_listed_room_that_may_not_be_read_stays_and_costs_few_listings(
     status: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -322,7 +340,8 @@ async def test_g29_a_listed_room_that_may_not_be_read_stays_and_costs_few_listin
             await here.settled(await here.say(room, "m"))
 
 
-async def test_g29_a_room_that_may_not_be_read_is_not_left_for_an_incomplete_listing(
+@guarantee(29)
+async def test_a_room_that_may_not_be_read_is_not_left_for_an_incomplete_listing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Only a 404 says that the agent is not in it (platform docs, Rooms and participants)."""
@@ -339,7 +358,8 @@ async def test_g29_a_room_that_may_not_be_read_is_not_left_for_an_incomplete_lis
             await here.settled(await here.say(room, "m"))
 
 
-async def test_g29_an_idle_agent_asks_for_one_thing_only(
+@guarantee(29)
+async def test_an_idle_agent_asks_for_one_thing_only(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """One `next` per room and poll: no list, no listing, no roster."""
@@ -365,8 +385,9 @@ async def struck(here: Stage, rule: UpgradeRule, times: int) -> None:
     await here.band.until(lambda: rule.hits >= times)
 
 
+@guarantee(62)
 @for_each("how", ["fin", "rst", "close 1011", "close 1012", "silence"])
-async def test_g62_is_connected_tells_the_truth(
+async def test_is_connected_tells_the_truth(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """At every event, before, between and after."""
@@ -414,8 +435,9 @@ async def test_g62_is_connected_tells_the_truth(
     )
 
 
+@guarantee(62)
 @pytest.mark.parametrize("cause", ["upgrade", "stream"])
-async def test_g62_a_connection_that_is_only_being_made_is_none(
+async def test_a_connection_that_is_only_being_made_is_none(
     cause: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def never(url: str) -> trio.abc.Stream:
@@ -434,7 +456,8 @@ async def test_g62_a_connection_that_is_only_being_made_is_none(
             agent.stop(grace=0)
 
 
-async def test_g29_the_listing_is_read_after_each_reconnect(
+@guarantee(29)
+async def test_the_listing_is_read_after_each_reconnect(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

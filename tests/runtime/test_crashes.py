@@ -12,6 +12,7 @@ import trio.testing
 from band_trio import SessionConfig
 from band_trio.runtime.crashes import crash_file, open_crash_record
 from band_trio.trace import GivenUp, Recorded
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import started_at, starts
 
@@ -33,8 +34,10 @@ async def errors(here: Stage, room: str) -> int:
     return sum(row["message_type"] == "error" for row in rows)
 
 
+@guarantee(82)
+@case("C64")
 @pytest.mark.parametrize(("most", "deaths"), [(1, 1), (3, 3), (3, 5)])
-async def test_g82_c64_after_so_many_deaths_it_is_failed_unrun_and_reported_once(
+async def test_after_so_many_deaths_it_is_failed_unrun_and_reported_once(
     most: int, deaths: int, tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -52,7 +55,8 @@ async def test_g82_c64_after_so_many_deaths_it_is_failed_unrun_and_reported_once
         assert [event.message_id for event in here.seen(GivenUp)] == [killer]
 
 
-async def test_c64_below_that_it_runs_and_is_forgotten(
+@case("C64")
+async def test_below_that_it_runs_and_is_forgotten(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -65,7 +69,9 @@ async def test_c64_below_that_it_runs_and_is_forgotten(
         assert here.adapter.texts == ["m"]
 
 
-async def test_g82_c64_a_message_that_has_run_is_forgotten(
+@guarantee(82)
+@case("C64")
+async def test_a_message_that_has_run_is_forgotten(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -77,7 +83,9 @@ async def test_g82_c64_a_message_that_has_run_is_forgotten(
         assert count(here, tmp_path, room, message) == 0
 
 
-async def test_g82_c64_suspects_run_one_at_a_time_and_others_do_not_wait(
+@guarantee(82)
+@case("C64")
+async def test_suspects_run_one_at_a_time_and_others_do_not_wait(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def slow(call: Call) -> None:
@@ -97,7 +105,8 @@ async def test_g82_c64_suspects_run_one_at_a_time_and_others_do_not_wait(
         assert all(2 <= gap <= 3.5 for gap in gaps), gaps
 
 
-async def test_g82_a_suspect_that_waits_holds_its_room_up_for_hold_seconds_and_then_runs(
+@guarantee(82)
+async def test_a_suspect_that_waits_holds_its_room_up_for_hold_seconds_and_then_runs(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def slow(call: Call) -> None:
@@ -118,7 +127,8 @@ async def test_g82_a_suspect_that_waits_holds_its_room_up_for_hold_seconds_and_t
         assert here.adapter.texts.count("suspect") == 2
 
 
-async def test_g82_a_suspect_that_waits_holds_no_claim_and_hears_a_stop(
+@guarantee(82)
+async def test_a_suspect_that_waits_holds_no_claim_and_hears_a_stop(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def slow(call: Call) -> None:
@@ -144,7 +154,8 @@ async def test_g82_a_suspect_that_waits_holds_no_claim_and_hears_a_stop(
             await here.settled(waiting)
 
 
-async def test_c64_turned_off_nothing_is_known(
+@case("C64")
+async def test_turned_off_nothing_is_known(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -157,8 +168,9 @@ async def test_c64_turned_off_nothing_is_known(
         assert here.adapter.texts == ["m"]
 
 
+@case("C64")
 @pytest.mark.parametrize("grace", [0, 30])
-async def test_c64_a_polite_end_leaves_no_running_turn(
+async def test_a_polite_end_leaves_no_running_turn(
     grace: float, tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def slow(call: Call) -> None:

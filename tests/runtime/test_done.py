@@ -14,6 +14,7 @@ from band_trio.localband.fault_rules import RequestFault
 from band_trio.localband.faults import error_reply
 from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.types import PlatformMessage
+from tests.marks import case, guarantee
 from tests.runtime.harness import Scripted, Stage, reply, stage
 from tests.runtime.views import (
     claims,
@@ -50,7 +51,9 @@ async def leave_and_return(here: Stage, room: str) -> None:
     await here.band.user.add(room, here.account)
 
 
-async def test_g14_c11_a_room_left_during_the_mark_of_a_success_does_not_run_it_again(
+@guarantee(14)
+@case("C11")
+async def test_a_room_left_during_the_mark_of_a_success_does_not_run_it_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -88,8 +91,9 @@ async def test_a_failed_run_whose_mark_was_denied_is_run_again_in_the_room_joine
         assert records(here)[1:] == [(message, "failed"), (message, "processed")]
 
 
+@guarantee(11, 14)
 @pytest.mark.parametrize("status", [404, 409])
-async def test_g11_g14_a_message_that_stays_listed_after_a_final_no_is_marked_and_not_run(
+async def test_a_message_that_stays_listed_after_a_final_no_is_marked_and_not_run(
     status: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -107,7 +111,8 @@ async def test_g11_g14_a_message_that_stays_listed_after_a_final_no_is_marked_an
         assert here.band.attempts(message, here.account) == ["success"]
 
 
-async def test_g21_a_chat_control_is_not_offered_again_in_a_room_left_during_its_mark(
+@guarantee(21)
+async def test_a_chat_control_is_not_offered_again_in_a_room_left_during_its_mark(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -143,8 +148,9 @@ def lost(band: LocalBand, how: str) -> None:
 LOST = ["stored", "not stored", "silence"]
 
 
+@guarantee(40, 41)
 @for_each("how", LOST)
-async def test_g40_g41_an_interrupt_during_a_claim_whose_answer_is_lost_consumes_the_message(
+async def test_an_interrupt_during_a_claim_whose_answer_is_lost_consumes_the_message(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -163,8 +169,9 @@ async def test_g40_g41_an_interrupt_during_a_claim_whose_answer_is_lost_consumes
         assert here.adapter.interrupts == [(room, "interrupt")]
 
 
+@guarantee(41, 49)
 @for_each("how", LOST)
-async def test_g41_g49_a_stop_after_the_interrupt_of_such_a_claim_decides(
+async def test_a_stop_after_the_interrupt_of_such_a_claim_decides(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -184,8 +191,9 @@ async def test_g41_g49_a_stop_after_the_interrupt_of_such_a_claim_decides(
         assert here.adapter.texts == ["before", "work"]
 
 
+@guarantee(40, 54)
 @for_each("how", LOST)
-async def test_g40_g54_an_interrupt_during_such_a_claim_holds_in_the_room_joined_again(
+async def test_an_interrupt_during_such_a_claim_holds_in_the_room_joined_again(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -204,7 +212,8 @@ async def test_g40_g54_an_interrupt_during_such_a_claim_holds_in_the_room_joined
         assert here.adapter.texts == ["before"]
 
 
-async def test_g40_an_interrupt_during_a_claim_that_is_stopped_leaves_the_message_to_the_play(
+@guarantee(40)
+async def test_an_interrupt_during_a_claim_that_is_stopped_leaves_the_message_to_the_play(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -225,7 +234,8 @@ async def test_g40_an_interrupt_during_a_claim_that_is_stopped_leaves_the_messag
         assert here.adapter.texts == ["before", "work"]
 
 
-async def test_g18_g26_a_claim_that_finds_nothing_once_is_tried_again(
+@guarantee(18, 26)
+async def test_a_claim_that_finds_nothing_once_is_tried_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -238,7 +248,9 @@ async def test_g18_g26_a_claim_that_finds_nothing_once_is_tried_again(
         assert here.adapter.texts == ["hidden"]
 
 
-async def test_c66_g84_a_processed_message_that_is_pushed_again_as_new_does_not_fail(
+@guarantee(84)
+@case("C66")
+async def test_a_processed_message_that_is_pushed_again_as_new_does_not_fail(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -256,7 +268,9 @@ async def test_c66_g84_a_processed_message_that_is_pushed_again_as_new_does_not_
         assert set(here.band.attempts(message, here.account)) == {"success"}
 
 
-async def test_c95_g21_a_message_that_waits_is_run_with_the_text_that_was_pushed_last(
+@guarantee(21)
+@case("C95")
+async def test_a_message_that_waits_is_run_with_the_text_that_was_pushed_last(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

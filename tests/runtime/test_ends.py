@@ -26,6 +26,7 @@ from band_trio.trace import (
     Started,
     TraceEvent,
 )
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage
 from tests.runtime.lifecycle_kit import LifeStage, Noted, life, raises
 from tests.support.for_each import for_each
@@ -81,8 +82,9 @@ ENDS: dict[Callable[[LifeStage], Awaitable[None]], tuple[type[Exception], str]] 
 }
 
 
+@guarantee(60)
 @for_each("end", ENDS, ids=lambda end: end.__name__)
-async def test_g60_a_terminal_end_leaves_run_bare_and_typed(
+async def test_a_terminal_end_leaves_run_bare_and_typed(
     end: Callable[[LifeStage], Awaitable[None]], autojump_clock: trio.testing.MockClock
 ) -> None:
     kind, reason = ENDS[end]
@@ -122,7 +124,8 @@ async def test_g60_a_terminal_end_leaves_run_bare_and_typed(
         await here.assert_nothing_left()
 
 
-async def test_g60_the_newer_connection_takes_the_message_over(
+@guarantee(60)
+async def test_the_newer_connection_takes_the_message_over(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life(hang) as here:
@@ -149,7 +152,8 @@ async def test_g60_the_newer_connection_takes_the_message_over(
         assert [event.kind for event in here.seen(Recorded)] == ["released:superseded"]
 
 
-async def test_g60_a_conflict_waits_as_long_as_asked_and_then_says_so(
+@guarantee(60)
+async def test_a_conflict_waits_as_long_as_asked_and_then_says_so(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -166,8 +170,9 @@ async def test_g60_a_conflict_waits_as_long_as_asked_and_then_says_so(
         await here.assert_nothing_left()
 
 
+@guarantee(60)
 @for_each("way", ["run", "nursery.start", "async with"])
-async def test_g60_every_way_to_run_an_agent_raises_the_error_itself(
+async def test_every_way_to_run_an_agent_raises_the_error_itself(
     way: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -207,9 +212,11 @@ async def ended_by(agent: Agent, stop_after: float | None) -> BaseException | No
     return error
 
 
+@guarantee(44, 57)
+@case("C18")
 @for_each("end", [SystemExit, KeyboardInterrupt])
 @for_each("where", ["handler", "child", "group"])
-async def test_g44_g57_c18_an_end_of_the_program_from_a_turn_leaves_run_as_itself_and_in_order(
+async def test_an_end_of_the_program_from_a_turn_leaves_run_as_itself_and_in_order(
     where: str, end: type[BaseException], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life(hang) as here:
@@ -241,8 +248,9 @@ async def test_g44_g57_c18_an_end_of_the_program_from_a_turn_leaves_run_as_itsel
         await here.assert_nothing_left()
 
 
+@guarantee(60)
 @pytest.mark.parametrize("end", ["exit", "superseded"])
-async def test_g60_a_cancellation_does_not_hide_the_error_that_came_before_it(
+async def test_a_cancellation_does_not_hide_the_error_that_came_before_it(
     end: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life(hang) as here:
@@ -279,8 +287,9 @@ async def test_g60_a_cancellation_does_not_hide_the_error_that_came_before_it(
         await here.assert_nothing_left()
 
 
+@guarantee(57)
 @for_each("hook", ["on_cleanup", "cleanup_all", "on_interrupt"])
-async def test_g57_an_end_of_the_program_from_a_hook_leaves_run_as_itself(
+async def test_an_end_of_the_program_from_a_hook_leaves_run_as_itself(
     hook: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life(hang) as here:
@@ -311,7 +320,8 @@ def connected(agent: Agent) -> bool:
     return agent.is_connected
 
 
-async def test_g62_is_connected_says_what_the_socket_does(
+@guarantee(62)
+async def test_is_connected_says_what_the_socket_does(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Asked at every event of the link, at which other tasks could ask too."""
@@ -353,7 +363,9 @@ async def test_g62_is_connected_says_what_the_socket_does(
         assert ended == [False] * 3
 
 
-async def test_g44_c18_an_exit_leaves_a_block_around_the_agent_with_its_code(
+@guarantee(44)
+@case("C18")
+async def test_an_exit_leaves_a_block_around_the_agent_with_its_code(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def leave(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async

@@ -12,6 +12,7 @@ import trio.testing
 from band_trio import SessionConfig
 from band_trio.localband.world import World
 from band_trio.trace import Marked
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, stage
 from tests.support.for_each import for_each
 
@@ -59,8 +60,10 @@ TEXTS: dict[str, tuple[Callable[[str], BaseException], Callable[[str], bool]]] =
 }
 
 
+@guarantee(79)
+@case("C14")
 @for_each("case", TEXTS)
-async def test_g79_c14_error_text_is_clean_short_masked_and_accepted_at_once(
+async def test_error_text_is_clean_short_masked_and_accepted_at_once(
     case: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     make, right = TEXTS[case]
@@ -85,7 +88,8 @@ async def test_g79_c14_error_text_is_clean_short_masked_and_accepted_at_once(
         assert text not in report["content"]
 
 
-async def test_g79_a_text_that_the_platform_refuses_is_replaced_by_the_bare_name(
+@guarantee(79)
+async def test_a_text_that_the_platform_refuses_is_replaced_by_the_bare_name(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def fail(call: Call) -> None:
@@ -100,8 +104,10 @@ async def test_g79_a_text_that_the_platform_refuses_is_replaced_by_the_bare_name
         assert error_of(here.band.world, message, here.account.id) == "ValueError"
 
 
+@guarantee(79)
+@case("C60")
 @pytest.mark.parametrize("budget", [1, 2])
-async def test_g79_c60_no_log_line_and_no_row_holds_the_key(
+async def test_no_log_line_and_no_row_holds_the_key(
     budget: int, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")

@@ -24,6 +24,7 @@ from band_trio.runtime.journal.entries import Entry
 from band_trio.runtime.journal.journal import Journal
 from band_trio.runtime.membership.dispatcher import Dispatcher
 from band_trio.runtime.room.execution import ExecutionContext
+from tests.marks import guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.invariants import check, check_final
 
@@ -175,14 +176,14 @@ def run(steps: list[Step]) -> None:
     trio.run(play, steps, clock, clock=clock)
 
 
+@guarantee(1, 3, 4, 6, 21, 25)
 @given(steps=STEPS, seed=st.random_module())
-def test_g01_g03_g04_g06_g21_g25_each_message_once_in_order_while_rooms_overlap(
-    steps: list[Step], seed: object
-) -> None:
+def test_each_message_once_in_order_while_rooms_overlap(steps: list[Step], seed: object) -> None:
     run(steps)
 
 
-def test_g03_two_rooms_and_a_cut_in_the_middle() -> None:
+@guarantee(3)
+def test_two_rooms_and_a_cut_in_the_middle() -> None:
     """One example by hand: a long handler, a cut, and work for both rooms meanwhile."""
     run([
         Say(0, 20.0), Say(1, 1.0), Wait(0.5), Lose(Cut.RST), Block(2), Say(0, 0.0), Say(1, 5.0),

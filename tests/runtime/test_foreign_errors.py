@@ -16,6 +16,7 @@ from band_trio.runtime.journal.todo import Todo
 from band_trio.runtime.room.execution import ExecutionContext
 from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
 from band_trio.trace import Ended, Recorded, Started, TraceEvent
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import LifeStage, life, raises
 from tests.support.for_each import for_each
@@ -37,9 +38,11 @@ class OtherError(BaseException):
 FOREIGN = for_each("make", [own_group, asyncio.CancelledError, OtherError])
 
 
+@guarantee(44)
+@case("C18")
 @FOREIGN
 @for_each("where", ["handler", "task", "started"])
-async def test_g44_c18_any_error_fails_its_turn_only(
+async def test_any_error_fails_its_turn_only(
     where: str, make: Callable[[], BaseException], autojump_clock: trio.testing.MockClock
 ) -> None:
     async def started(*, task_status: trio.TaskStatus[None]) -> None:
@@ -67,9 +70,10 @@ async def test_g44_c18_any_error_fails_its_turn_only(
         assert all(name in failed_text(here, message) for name in names)
 
 
+@guarantee(44, 57)
 @FOREIGN
 @for_each("hook", ["on_started", "serve", "on_interrupt", "on_cleanup", "block"])
-async def test_g44_g57_any_error_of_a_hook_is_one_like_any_other(
+async def test_any_error_of_a_hook_is_one_like_any_other(
     hook: str, make: Callable[[], BaseException], autojump_clock: trio.testing.MockClock
 ) -> None:
     async def fails() -> None:  # noqa: ASYNC124 - what is tested is async
@@ -95,7 +99,8 @@ async def test_g44_g57_any_error_of_a_hook_is_one_like_any_other(
         await here.assert_nothing_left()
 
 
-async def test_g43_the_first_error_ends_the_turns_other_tasks(
+@guarantee(43)
+async def test_the_first_error_ends_the_turns_other_tasks(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     ended: list[float] = []
@@ -129,7 +134,9 @@ class UnreadableError(Exception):
         raise RuntimeError("no text")
 
 
-async def test_g12_g34_c14_an_error_without_text_fails_its_turn_once(
+@guarantee(12, 34)
+@case("C14")
+async def test_an_error_without_text_fails_its_turn_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def bad(call: Call) -> None:  # noqa: ASYNC124 - a behaviour is async
@@ -147,7 +154,8 @@ async def test_g12_g34_c14_an_error_without_text_fails_its_turn_once(
         assert failed_text(here, message) == "UnreadableError"
 
 
-async def test_g10_g14_an_observer_cannot_cost_a_record(
+@guarantee(10, 14)
+async def test_an_observer_cannot_cost_a_record(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -183,8 +191,9 @@ def commit_fails(inp: Any) -> Any:
     return attrs.evolve(inp, commit_context=fail)
 
 
+@guarantee(10, 12)
 @pytest.mark.parametrize("kind", ["no input", "commit"])
-async def test_g10_g12_a_preprocessor_with_a_bad_result_costs_its_turn_only(
+async def test_a_preprocessor_with_a_bad_result_costs_its_turn_only(
     kind: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     spoil = commit_fails if kind == "commit" else lambda inp: True
@@ -200,7 +209,8 @@ async def test_g10_g12_a_preprocessor_with_a_bad_result_costs_its_turn_only(
         assert len(here.band.attempts(message, here.account)) == 1
 
 
-async def test_g45_a_room_that_ends_without_a_reason_is_started_again(
+@guarantee(45)
+async def test_a_room_that_ends_without_a_reason_is_started_again(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = 0

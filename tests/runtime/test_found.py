@@ -14,6 +14,7 @@ from band_trio.contract import AgentInput
 from band_trio.protocol.events import chat_room
 from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
 from band_trio.trace import Controlled, Recorded, Started, TraceEvent
+from tests.marks import guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 
 
@@ -21,7 +22,8 @@ def records(here: Stage) -> list[str]:
     return [event.kind for event in here.seen(Recorded)]
 
 
-async def test_g34_a_run_that_a_stop_ends_does_not_lose_the_count_of_failed_ones(
+@guarantee(34)
+async def test_a_run_that_a_stop_ends_does_not_lose_the_count_of_failed_ones(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def fail_late(call: Call) -> None:
@@ -43,7 +45,8 @@ async def test_g34_a_run_that_a_stop_ends_does_not_lose_the_count_of_failed_ones
         assert here.band.attempts(message, here.account) == ["failed", "failed"]
 
 
-async def test_g40_an_interrupt_in_the_last_moment_keeps_the_handler_from_starting(
+@guarantee(40)
+async def test_an_interrupt_in_the_last_moment_keeps_the_handler_from_starting(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     heard = trio.Event()
@@ -73,7 +76,8 @@ async def test_g40_an_interrupt_in_the_last_moment_keeps_the_handler_from_starti
         assert records(here) == ["processed"]
 
 
-async def test_g51_g54_g57_a_room_that_runs_before_the_start_is_complete_is_ended_in_order(
+@guarantee(51, 54, 57)
+async def test_a_room_that_runs_before_the_start_is_complete_is_ended_in_order(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The first join of the agent's topic lists the rooms too, and may be quicker."""
@@ -96,7 +100,8 @@ async def test_g51_g54_g57_a_room_that_runs_before_the_start_is_complete_is_ende
         assert here.adapter.cleaned == [room]
 
 
-async def test_g19_an_old_push_behind_a_given_up_message_of_an_earlier_child_is_not_claimed(
+@guarantee(19)
+async def test_an_old_push_behind_a_given_up_message_of_an_earlier_child_is_not_claimed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def fails_once(call: Call) -> None:
@@ -120,7 +125,8 @@ async def test_g19_an_old_push_behind_a_given_up_message_of_an_earlier_child_is_
         assert here.adapter.texts == ["bad", "good"]
 
 
-async def test_g19_an_old_push_behind_a_message_that_was_set_aside_is_not_claimed(
+@guarantee(19)
+async def test_an_old_push_behind_a_message_that_was_set_aside_is_not_claimed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def fails_once(call: Call) -> None:
@@ -148,8 +154,9 @@ async def test_g19_an_old_push_behind_a_message_that_was_set_aside_is_not_claime
         assert here.adapter.texts == ["bad", "good", "bad"]
 
 
+@guarantee(4, 5)
 @pytest.mark.parametrize("play_after", [0.2, 1.2], ids=["before the claim", "after the claim"])
-async def test_g04_g05_a_list_that_looked_empty_while_stopped_lets_nothing_overtake(
+async def test_a_list_that_looked_empty_while_stopped_lets_nothing_overtake(
     play_after: float, autojump_clock: trio.testing.MockClock
 ) -> None:
     """The agent was stopped by a signal; the platform's own stop is told late."""

@@ -23,6 +23,7 @@ from band_trio.runtime.room import journals
 from band_trio.runtime.room.execution import ExecutionContext
 from band_trio.runtime.turn import roster
 from band_trio.trace import Controlled, EpochBegan, RoomServed, Started
+from tests.marks import guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.support.for_each import for_each
 
@@ -75,8 +76,9 @@ async def ready(here: Stage, text: str = "first") -> str:
     return room
 
 
+@guarantee(78)
 @for_each("frame", [*COUNTED, *IGNORED])
-async def test_g78_a_bad_frame_costs_that_frame_only(
+async def test_a_bad_frame_costs_that_frame_only(
     frame: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here, here.running() as agent:
@@ -98,7 +100,8 @@ async def test_g78_a_bad_frame_costs_that_frame_only(
         assert len(here.seen(EpochBegan)) == 1
 
 
-async def test_g78_bad_optional_fields_do_not_cost_the_event(
+@guarantee(78)
+async def test_bad_optional_fields_do_not_cost_the_event(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here, here.running() as agent:
@@ -118,7 +121,8 @@ async def test_g78_bad_optional_fields_do_not_cost_the_event(
         assert agent.health().dropped_frames == 0
 
 
-async def test_g78_a_thousand_bad_frames_between_two_messages(
+@guarantee(78)
+async def test_a_thousand_bad_frames_between_two_messages(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage() as here, here.running() as agent:
@@ -149,8 +153,9 @@ NOISE: dict[str, Bad] = {
 }
 
 
+@guarantee(78)
 @pytest.mark.parametrize("kind", NOISE)
-async def test_g78_what_repeats_in_the_log_is_counted(
+async def test_what_repeats_in_the_log_is_counted(
     kind: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage() as here, here.running():
@@ -166,7 +171,8 @@ async def test_g78_what_repeats_in_the_log_is_counted(
         assert len(lines) == 3, lines
 
 
-async def test_g33_a_roster_that_many_rooms_cannot_read_is_a_few_lines(
+@guarantee(33)
+async def test_a_roster_that_many_rooms_cannot_read_is_a_few_lines(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def decline(call: Call) -> None:
@@ -183,7 +189,8 @@ async def test_g33_a_roster_that_many_rooms_cannot_read_is_a_few_lines(
 # ------------------------------------------------------------------ nothing to wait for
 
 
-async def test_g80_pushes_take_effect_while_every_request_and_every_hook_hangs(
+@guarantee(80)
+async def test_pushes_take_effect_while_every_request_and_every_hook_hangs(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each in the very moment in which it arrives: no virtual time passes."""
@@ -228,7 +235,8 @@ async def test_g80_pushes_take_effect_while_every_request_and_every_hook_hangs(
             monkeypatch.undo()
 
 
-async def test_g80_a_handler_of_one_room_is_started_while_another_blocks_everything_it_can(
+@guarantee(80)
+async def test_a_handler_of_one_room_is_started_while_another_blocks_everything_it_can(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -245,7 +253,8 @@ async def test_g80_a_handler_of_one_room_is_started_while_another_blocks_everyth
             here.band.faults.clear()
 
 
-def test_g80_what_the_dispatcher_calls_cannot_wait() -> None:
+@guarantee(80)
+def test_what_the_dispatcher_calls_cannot_wait() -> None:
     """The listener and all that it reaches are plain functions, by their source."""
     listener = [name for name in vars(LinkListener) if not name.startswith("_")]
     assert sorted(listener) == ["connected", "disconnected", "joined", "lost", "pushed"]
@@ -274,8 +283,9 @@ def test_g80_what_the_dispatcher_calls_cannot_wait() -> None:
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFor)]
 
 
+@guarantee(80)
 @pytest.mark.parametrize("kind", [ValueError, asyncio.CancelledError])
-async def test_g80_a_room_filter_that_raises_is_a_room_not_wanted(
+async def test_a_room_filter_that_raises_is_a_room_not_wanted(
     kind: type[BaseException],
     autojump_clock: trio.testing.MockClock,
     caplog: pytest.LogCaptureFixture,

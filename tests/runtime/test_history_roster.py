@@ -12,6 +12,7 @@ import trio.testing
 from band_trio import InputNotAccepted, SessionConfig
 from band_trio.localband import posting
 from band_trio.runtime.room.execution import ExecutionContext
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import fail, hang, lasting, reads, sent
 from tests.support.for_each import for_each
@@ -56,7 +57,9 @@ async def done_before(here: Stage, room: str, count: int) -> list[str]:
 # --------------------------------------------------------------------------- history
 
 
-async def test_g63_c33_the_newest_items_before_the_trigger_oldest_first(
+@guarantee(63)
+@case("C33")
+async def test_the_newest_items_before_the_trigger_oldest_first(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -71,7 +74,9 @@ async def test_g63_c33_the_newest_items_before_the_trigger_oldest_first(
         assert reads(here, room).count("context") == 3
 
 
-async def test_g63_c37_history_never_holds_the_trigger_or_what_comes_after_it(
+@guarantee(63)
+@case("C37")
+async def test_history_never_holds_the_trigger_or_what_comes_after_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """No turn is committed before the third, so each gets a bootstrap of its own."""
@@ -92,7 +97,9 @@ async def test_g63_c37_history_never_holds_the_trigger_or_what_comes_after_it(
         assert [contents(call) for call in here.adapter.calls] == [[], ["m0"], ["m0", "m1"], []]
 
 
-async def test_g63_c37_a_set_aside_trigger_that_runs_later_sees_nothing_of_the_future(
+@guarantee(63)
+@case("C37")
+async def test_a_set_aside_trigger_that_runs_later_sees_nothing_of_the_future(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The load for a later message has gone beyond it already."""
@@ -121,7 +128,9 @@ async def test_g63_c37_a_set_aside_trigger_that_runs_later_sees_nothing_of_the_f
         assert here.adapter.texts[3] in ("m0", "m1", "m2")
 
 
-async def test_g63_c36_own_replies_are_in_the_history_once_and_as_ours(
+@guarantee(63)
+@case("C36")
+async def test_own_replies_are_in_the_history_once_and_as_ours(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -157,7 +166,8 @@ def say_as(here: Stage, room_id: str, sender_id: str, content: str) -> str:
     return posting.post_message(world, world.rooms[room_id], world.parties[sender_id], body).id
 
 
-async def test_g63_later_turns_get_an_empty_history_and_no_bootstrap(
+@guarantee(63)
+async def test_later_turns_get_an_empty_history_and_no_bootstrap(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -173,7 +183,8 @@ async def test_g63_later_turns_get_an_empty_history_and_no_bootstrap(
         assert reads(here, room).count("context") == 1
 
 
-async def test_g63_without_hydration_the_bootstrap_is_empty(
+@guarantee(63)
+async def test_without_hydration_the_bootstrap_is_empty(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -188,8 +199,10 @@ async def test_g63_without_hydration_the_bootstrap_is_empty(
         assert reads(here, room).count("context") == 0
 
 
+@guarantee(64)
+@case("C34")
 @for_each("how", ["403", "500", "hang"])
-async def test_g64_c34_a_history_that_cannot_be_read_is_never_taken_for_an_empty_one(
+async def test_a_history_that_cannot_be_read_is_never_taken_for_an_empty_one(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -215,7 +228,9 @@ async def test_g64_c34_a_history_that_cannot_be_read_is_never_taken_for_an_empty
         ]
 
 
-async def test_g64_c34_one_failed_page_is_read_again_in_the_same_turn(
+@guarantee(64)
+@case("C34")
+async def test_one_failed_page_is_read_again_in_the_same_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -241,8 +256,9 @@ async def silent(call: Call) -> None:
     await trio.lowlevel.checkpoint()
 
 
+@guarantee(64, 65, 66)
 @for_each("end", ["raise", "say nothing", "not accepted", "interrupt", "stop"])
-async def test_g64_g65_g66_a_turn_that_was_not_completed_is_told_again(
+async def test_a_turn_that_was_not_completed_is_told_again(
     end: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     behaviours = {"raise": fail, "say nothing": silent, "not accepted": not_accepted}
@@ -281,7 +297,8 @@ async def test_g64_g65_g66_a_turn_that_was_not_completed_is_told_again(
         assert given[-1][0] == "third"
 
 
-async def test_g64_a_retry_reuses_the_load(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(64)
+async def test_a_retry_reuses_the_load(autojump_clock: trio.testing.MockClock) -> None:
     async with stage() as here:
         room = await here.room()
         await done_before(here, room, 3)
@@ -298,7 +315,8 @@ async def test_g64_a_retry_reuses_the_load(autojump_clock: trio.testing.MockCloc
 # --------------------------------------------------------------------------- system lines
 
 
-async def test_g65_lines_that_come_during_a_turn_are_for_the_next(
+@guarantee(65)
+async def test_lines_that_come_during_a_turn_are_for_the_next(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(5)) as here:
@@ -320,7 +338,8 @@ async def test_g65_lines_that_come_during_a_turn_are_for_the_next(
         ]
 
 
-async def test_g65_too_many_lines_are_counted(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(65)
+async def test_too_many_lines_are_counted(autojump_clock: trio.testing.MockClock) -> None:
     async with stage() as here:
         room = await here.room()
         async with here.running(attrs.evolve(QUIET, system_lines=3)) as agent:
@@ -336,7 +355,8 @@ async def test_g65_too_many_lines_are_counted(autojump_clock: trio.testing.MockC
 # --------------------------------------------------------------------------- roster
 
 
-async def test_g66_the_roster_is_told_when_it_differs_and_only_then(
+@guarantee(66)
+async def test_the_roster_is_told_when_it_differs_and_only_then(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -367,7 +387,8 @@ async def test_g66_the_roster_is_told_when_it_differs_and_only_then(
             assert await turn("m5") is None  # it is as it was told last
 
 
-async def test_g66_an_unchanged_roster_is_not_told_again_after_a_reconnect(
+@guarantee(66)
+async def test_an_unchanged_roster_is_not_told_again_after_a_reconnect(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -388,7 +409,8 @@ async def test_g66_an_unchanged_roster_is_not_told_again_after_a_reconnect(
         ]
 
 
-async def test_g66_a_change_during_a_turn_is_told_to_the_next(
+@guarantee(66)
+async def test_a_change_during_a_turn_is_told_to_the_next(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(5)) as here:
@@ -407,7 +429,8 @@ async def test_g66_a_change_during_a_turn_is_told_to_the_next(
         assert told[2] is None
 
 
-async def test_g33_the_roster_is_stale_after_a_reconnect_although_its_topic_is_not_joined(
+@guarantee(33)
+async def test_the_roster_is_stale_after_a_reconnect_although_its_topic_is_not_joined(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -425,9 +448,11 @@ async def test_g33_the_roster_is_stale_after_a_reconnect_although_its_topic_is_n
         assert "Guest" in str(here.adapter.calls[2].participants_msg)
 
 
+@guarantee(33)
+@case("C34")
 @for_each("by", ["runtime", "tool"])
 @for_each("rows", ["one is odd", "none"])
-async def test_g33_c34_who_is_missing_from_an_incomplete_roster_has_not_left(
+async def test_who_is_missing_from_an_incomplete_roster_has_not_left(
     rows: str, by: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Those who left are told once the roster can be read; the one who came is told at once."""
@@ -477,7 +502,9 @@ async def test_g33_c34_who_is_missing_from_an_incomplete_roster_has_not_left(
             assert sorted(heard) == ["+Dee", "-Cee"]
 
 
-async def test_g29_g33_c35_changes_during_an_outage_are_seen_after_it(
+@guarantee(29, 33)
+@case("C35")
+async def test_changes_during_an_outage_are_seen_after_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -545,8 +572,10 @@ async def warmed_up(here: Stage, room: str) -> int:
     return reads(here, room).count("participants")
 
 
+@guarantee(85)
+@case("C67")
 @for_each("how", ["sender", "mention", "reference"])
-async def test_g85_c67_somebody_who_is_not_known_is_looked_up_before_the_turn(
+async def test_somebody_who_is_not_known_is_looked_up_before_the_turn(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -577,7 +606,9 @@ async def test_g85_c67_somebody_who_is_not_known_is_looked_up_before_the_turn(
             assert reads(here, room).count("participants") == before + 1
 
 
-async def test_g85_c67_the_name_of_a_sender_is_in_the_history_too(
+@guarantee(85)
+@case("C67")
+async def test_the_name_of_a_sender_is_in_the_history_too(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The row of the context has no name either; the roster of the turn has it."""
@@ -606,7 +637,8 @@ async def test_g85_c67_the_name_of_a_sender_is_in_the_history_too(
         assert [item["sender_name"] for item in call.history.raw] == ["Guest"]
 
 
-async def test_g85_who_stays_unknown_is_looked_up_once_until_somebody_comes_or_goes(
+@guarantee(85)
+async def test_who_stays_unknown_is_looked_up_once_until_somebody_comes_or_goes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -641,7 +673,8 @@ async def test_g85_who_stays_unknown_is_looked_up_once_until_somebody_comes_or_g
             assert [await turn(), await turn()] == [1, 0]
 
 
-async def test_g85_a_look_up_that_fails_is_made_again_before_the_next_turn(
+@guarantee(85)
+async def test_a_look_up_that_fails_is_made_again_before_the_next_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def decline(call: Call) -> None:
@@ -661,7 +694,8 @@ async def test_g85_a_look_up_that_fails_is_made_again_before_the_next_turn(
             assert "Guest" in str(here.adapter.calls[-1].participants_msg)
 
 
-async def test_g85_we_are_known_although_the_roster_does_not_show_us(
+@guarantee(85)
+async def test_we_are_known_although_the_roster_does_not_show_us(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

@@ -19,6 +19,7 @@ from band_trio import (
 )
 from band_trio.localband.records import ActivityRecord
 from band_trio.trace import ActivityReported
+from tests.marks import case, guarantee
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
 from tests.runtime.views import fail, hang, lasting, records, sent, started_at
 from tests.support.for_each import for_each
@@ -42,6 +43,8 @@ def assert_series(words: list[bool]) -> None:
     assert not words or (words[0] and not words[-1]), words
 
 
+@guarantee(71)
+@case("C58")
 @for_each(
     ("seconds", "expected"),
     [
@@ -52,7 +55,7 @@ def assert_series(words: list[bool]) -> None:
         (10.0, [(0.25, True), (3.25, True), (6.25, True), (9.25, True), (10.0, False)]),
     ],
 )
-async def test_g71_c58_a_turn_is_shown_after_the_delay_refreshed_and_ended_once(
+async def test_a_turn_is_shown_after_the_delay_refreshed_and_ended_once(
     seconds: float, expected: list[tuple[float, bool]], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage(lasting(seconds)) as here:
@@ -65,7 +68,8 @@ async def test_g71_c58_a_turn_is_shown_after_the_delay_refreshed_and_ended_once(
             assert told(here, began) == expected
 
 
-async def test_g71_g72_the_delay_begins_with_the_handler(
+@guarantee(71, 72)
+async def test_the_delay_begins_with_the_handler(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Slow(DefaultPreprocessor):
@@ -85,7 +89,9 @@ async def test_g71_g72_the_delay_begins_with_the_handler(
         assert reported(here) == [True, False]
 
 
-async def test_g71_c58_two_turns_back_to_back_are_two_series(
+@guarantee(71)
+@case("C58")
+async def test_two_turns_back_to_back_are_two_series(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(4)) as here:
@@ -105,8 +111,10 @@ async def not_accepted_once(call: Call) -> None:
     raise InputNotAccepted("busy")
 
 
+@guarantee(71)
+@case("C58")
 @for_each("end", ["raise", "not accepted", "interrupt", "stop", "leave", "shutdown"])
-async def test_g71_c58_however_the_turn_ends_the_last_word_is_false(
+async def test_however_the_turn_ends_the_last_word_is_false(
     end: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def late_failure(call: Call) -> None:
@@ -134,9 +142,11 @@ async def test_g71_c58_however_the_turn_ends_the_last_word_is_false(
         assert reported(here)[0] is True
 
 
+@guarantee(72)
+@case("C58")
 @for_each("how", ["slow", "hang", "500", "403", "cut", "unreachable"])
 @for_each("seconds", [0.0, 0.3, 1.0, 7.0])
-async def test_g72_c58_a_slow_or_broken_indicator_delays_neither_turn_nor_record_nor_mark(
+async def test_a_slow_or_broken_indicator_delays_neither_turn_nor_record_nor_mark(
     how: str, seconds: float, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage(lasting(seconds)) as here:
@@ -166,7 +176,8 @@ async def test_g72_c58_a_slow_or_broken_indicator_delays_neither_turn_nor_record
         assert (reported(here) == []) == (seconds == 0.0)
 
 
-async def test_g71_reports_of_a_room_never_overlap(
+@guarantee(71)
+async def test_reports_of_a_room_never_overlap(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(0.5)) as here:
@@ -185,7 +196,8 @@ async def test_g71_reports_of_a_room_never_overlap(
         assert_series(reported(here))
 
 
-async def test_g71_a_room_shows_itself_whatever_others_do(
+@guarantee(71)
+async def test_a_room_shows_itself_whatever_others_do(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(2)) as here:
@@ -203,7 +215,8 @@ async def test_g71_a_room_shows_itself_whatever_others_do(
             assert mine == [(0.25, True), (2.0, False)]
 
 
-async def test_g71_the_refreshing_has_a_limit_the_turn_has_none(
+@guarantee(71)
+async def test_the_refreshing_has_a_limit_the_turn_has_none(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(30)) as here:
@@ -217,7 +230,8 @@ async def test_g71_the_refreshing_has_a_limit_the_turn_has_none(
             ]  # fmt: skip
 
 
-async def test_g72_an_answer_from_before_a_play_does_not_stop_the_room(
+@guarantee(72)
+async def test_an_answer_from_before_a_play_does_not_stop_the_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(5)) as here:
@@ -236,7 +250,8 @@ async def test_g72_an_answer_from_before_a_play_does_not_stop_the_room(
         assert records(here) == [(message, "processed")]
 
 
-async def test_g71_switched_off_it_says_nothing(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(71)
+async def test_switched_off_it_says_nothing(autojump_clock: trio.testing.MockClock) -> None:
     async with stage(lasting(10)) as here:
         room = await here.room()
         async with here.running(attrs.evolve(QUIET, enable_working_state=False)):
@@ -244,7 +259,8 @@ async def test_g71_switched_off_it_says_nothing(autojump_clock: trio.testing.Moc
         assert sent(here, "activity") == []
 
 
-async def test_g72_failures_of_the_indicator_are_told_once(
+@guarantee(72)
+async def test_failures_of_the_indicator_are_told_once(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage(lasting(20)) as here:

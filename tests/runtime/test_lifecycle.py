@@ -16,6 +16,7 @@ from band_trio import (
 )
 from band_trio.errors import TurnClosedError
 from band_trio.trace import Started
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import (
     Ready,
@@ -31,7 +32,8 @@ STRIKES = pytest.mark.parametrize("strike", [by_caller, by_stop])
 # ------------------------------------------------------------------ twice, and again
 
 
-async def test_g59_nothing_of_an_earlier_run_acts_in_a_later_one(
+@guarantee(59)
+async def test_nothing_of_an_earlier_run_acts_in_a_later_one(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -66,7 +68,8 @@ async def test_g59_nothing_of_an_earlier_run_acts_in_a_later_one(
             agent.stop()
 
 
-async def test_g59_a_run_that_is_over_has_left_no_message_behind_in_the_next(
+@guarantee(59)
+async def test_a_run_that_is_over_has_left_no_message_behind_in_the_next(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Ids that the first run knew are asked for again, and their state on the platform decides."""
@@ -88,7 +91,8 @@ async def test_g59_a_run_that_is_over_has_left_no_message_behind_in_the_next(
         assert here.adapter.texts == ["a", "b"]
 
 
-async def test_c54_a_running_agent_cannot_be_run_again(
+@case("C54")
+async def test_a_running_agent_cannot_be_run_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -119,7 +123,8 @@ async def test_entering_a_running_agent_again_does_not_harm_the_block_around_it(
 # ------------------------------------------------------------------ the ways to run
 
 
-async def test_g57_nursery_start_returns_the_agent_once_it_is_up(
+@guarantee(57)
+async def test_nursery_start_returns_the_agent_once_it_is_up(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -131,7 +136,8 @@ async def test_g57_nursery_start_returns_the_agent_once_it_is_up(
             agent.stop()
 
 
-async def test_g46_leaving_the_block_stops_the_agent_and_waits_for_its_turns(
+@guarantee(46)
+async def test_leaving_the_block_stops_the_agent_and_waits_for_its_turns(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -150,7 +156,9 @@ async def test_g46_leaving_the_block_stops_the_agent_and_waits_for_its_turns(
         await here.assert_nothing_left()
 
 
-async def test_g46_c18_an_error_of_the_block_comes_out_as_itself(
+@guarantee(46)
+@case("C18")
+async def test_an_error_of_the_block_comes_out_as_itself(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -162,7 +170,8 @@ async def test_g46_c18_an_error_of_the_block_comes_out_as_itself(
         await here.assert_nothing_left()
 
 
-async def test_g46_cancelling_the_block_leaves_nothing(
+@guarantee(46)
+async def test_cancelling_the_block_leaves_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -188,7 +197,9 @@ async def test_a_grace_that_is_no_time_is_refused(grace: float) -> None:
             here.agent().stop(grace=grace)
 
 
-async def test_g59_c53_stop_before_run_has_no_effect(
+@guarantee(59)
+@case("C53")
+async def test_stop_before_run_has_no_effect(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:

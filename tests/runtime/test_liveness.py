@@ -8,6 +8,7 @@ import trio.testing
 
 from band_trio import SessionConfig
 from band_trio.trace import Claimed, GivenUp, Marked, Posted, Read, Recorded, Started
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 
 
@@ -19,7 +20,8 @@ def started(here: Stage) -> list[str]:
     return [event.message_id for event in here.seen(Started)]
 
 
-async def test_g04_g05_the_backlog_of_a_downtime_runs_before_what_is_pushed_meanwhile(
+@guarantee(4, 5)
+async def test_the_backlog_of_a_downtime_runs_before_what_is_pushed_meanwhile(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -39,7 +41,8 @@ async def test_g04_g05_the_backlog_of_a_downtime_runs_before_what_is_pushed_mean
         assert started(here) == [*backlog, *live]
 
 
-async def test_g04_g05_a_push_that_overtakes_its_predecessors_waits_for_them_on_a_dirty_room(
+@guarantee(4, 5)
+async def test_a_push_that_overtakes_its_predecessors_waits_for_them_on_a_dirty_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -54,7 +57,8 @@ async def test_g04_g05_a_push_that_overtakes_its_predecessors_waits_for_them_on_
         assert started(here) == messages  # the third push finds a list that was not read yet
 
 
-async def test_g30_a_burst_beyond_every_bound_loses_nothing_and_keeps_its_order(
+@guarantee(30)
+async def test_a_burst_beyond_every_bound_loses_nothing_and_keeps_its_order(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -79,7 +83,8 @@ async def test_g30_a_burst_beyond_every_bound_loses_nothing_and_keeps_its_order(
         assert [call.msg.id for call in here.adapter.calls if call.room_id == room] == messages
 
 
-async def test_g26_a_message_whose_push_never_comes_is_found_by_the_poll(
+@guarantee(26)
+async def test_a_message_whose_push_never_comes_is_found_by_the_poll(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -94,7 +99,8 @@ async def test_g26_a_message_whose_push_never_comes_is_found_by_the_poll(
         assert trio.current_time() - began <= 91
 
 
-async def test_g31_many_requests_for_a_read_cause_one_more_pass(
+@guarantee(31)
+async def test_many_requests_for_a_read_cause_one_more_pass(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -113,7 +119,8 @@ async def test_g31_many_requests_for_a_read_cause_one_more_pass(
         assert started(here) == [message]
 
 
-async def test_g32_polls_of_many_rooms_stay_within_the_rate(
+@guarantee(32)
+async def test_polls_of_many_rooms_stay_within_the_rate(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     session = SessionConfig(idle_resync_seconds=2, idle_resync_max_seconds=2)
@@ -128,7 +135,8 @@ async def test_g32_polls_of_many_rooms_stay_within_the_rate(
             assert sum(begin <= at < begin + 1 for at in polls) <= 10 + 1
 
 
-async def test_g25_g32_the_first_reads_of_a_connection_go_as_fast_as_the_answers_allow(
+@guarantee(25, 32)
+async def test_the_first_reads_of_a_connection_go_as_fast_as_the_answers_allow(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -151,7 +159,8 @@ async def test_g25_g32_the_first_reads_of_a_connection_go_as_fast_as_the_answers
         assert max(read.values()) < 25
 
 
-async def test_g25_after_a_reconnect_each_room_reads_its_list(
+@guarantee(25)
+async def test_after_a_reconnect_each_room_reads_its_list(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -170,7 +179,8 @@ async def test_g25_after_a_reconnect_each_room_reads_its_list(
         assert read >= rooms
 
 
-async def test_g33_after_a_reconnect_the_next_turn_sees_the_platforms_roster(
+@guarantee(33)
+async def test_after_a_reconnect_the_next_turn_sees_the_platforms_roster(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -193,7 +203,9 @@ async def test_g33_after_a_reconnect_the_next_turn_sees_the_platforms_roster(
         assert "Cee" not in text
 
 
-async def test_g33_c34_a_roster_that_cannot_be_read_is_read_for_the_next_turn(
+@guarantee(33)
+@case("C34")
+async def test_a_roster_that_cannot_be_read_is_read_for_the_next_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(decline) as here:
@@ -209,7 +221,8 @@ async def test_g33_c34_a_roster_that_cannot_be_read_is_read_for_the_next_turn(
         assert [call.participants_msg is None for call in here.adapter.calls] == [True, False]
 
 
-async def test_g07_participant_events_take_effect_in_order_and_before_later_messages(
+@guarantee(7)
+async def test_participant_events_take_effect_in_order_and_before_later_messages(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -229,7 +242,8 @@ async def test_g07_participant_events_take_effect_in_order_and_before_later_mess
         assert ["Bee" in text for text in texts] == [False, True, False]
 
 
-async def test_g16_g12_one_turn_sends_marks_of_one_verdict_only(
+@guarantee(12, 16)
+async def test_one_turn_sends_marks_of_one_verdict_only(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -255,7 +269,8 @@ async def test_g16_g12_one_turn_sends_marks_of_one_verdict_only(
         assert [mark.result for mark in here.seen(Marked)].count("rejected") == 2
 
 
-async def test_g20_no_claim_stays_open_but_by_release(
+@guarantee(20)
+async def test_no_claim_stays_open_but_by_release(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -270,7 +285,8 @@ async def test_g20_no_claim_stays_open_but_by_release(
         assert claimed == [e.message_id for e in here.seen(Recorded)] == messages
 
 
-async def test_g22_a_busy_room_evicts_nothing_of_another(
+@guarantee(22)
+async def test_a_busy_room_evicts_nothing_of_another(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(decline) as here:
@@ -294,8 +310,9 @@ async def test_g22_a_busy_room_evicts_nothing_of_another(
         ]
 
 
+@guarantee(37)
 @pytest.mark.parametrize("answer_lost", [False, True])
-async def test_g37_a_given_up_message_is_reported_once(
+async def test_a_given_up_message_is_reported_once(
     answer_lost: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -318,7 +335,8 @@ async def test_g37_a_given_up_message_is_reported_once(
         assert len([e for e in here.seen(Posted) if e.kind == "error"]) == 1
 
 
-async def test_g37_a_report_that_was_never_sent_is_posted_later(
+@guarantee(37)
+async def test_a_report_that_was_never_sent_is_posted_later(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

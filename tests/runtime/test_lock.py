@@ -19,12 +19,14 @@ from filelock import SoftFileLock
 from band_trio import Agent, AgentAlreadyRunningError, BandAuthError, BandConfigError
 from band_trio.runtime import instance_lock as module
 from band_trio.runtime.instance_lock import instance_lock, lock_path
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call
 from tests.runtime.lifecycle_kit import Noted, life
 from tests.support.for_each import for_each
 
 
-async def test_g61_a_second_instance_is_refused_before_any_other_side_effect(
+@guarantee(61)
+async def test_a_second_instance_is_refused_before_any_other_side_effect(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -51,7 +53,9 @@ async def test_g61_a_second_instance_is_refused_before_any_other_side_effect(
         await here.assert_nothing_left()
 
 
-async def test_g61_c55_two_starts_at_one_moment_have_one_winner(
+@guarantee(61)
+@case("C55")
+async def test_two_starts_at_one_moment_have_one_winner(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -75,7 +79,9 @@ async def test_g61_c55_two_starts_at_one_moment_have_one_winner(
         await here.assert_nothing_left()
 
 
-async def test_g61_c55_the_lock_is_held_until_the_last_turn_has_ended(
+@guarantee(61)
+@case("C55")
+async def test_the_lock_is_held_until_the_last_turn_has_ended(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -98,14 +104,16 @@ async def test_g61_c55_the_lock_is_held_until_the_last_turn_has_ended(
         await here.assert_nothing_left()
 
 
-async def test_g61_the_lock_can_be_turned_off(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(61)
+async def test_the_lock_can_be_turned_off(autojump_clock: trio.testing.MockClock) -> None:
     async with life() as here:
         with instance_lock(here.account.id):
             async with here.running(single_instance=False) as agent:
                 assert agent.is_connected
 
 
-async def test_g61_a_start_that_failed_has_let_go_of_it(
+@guarantee(61)
+async def test_a_start_that_failed_has_let_go_of_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -116,7 +124,9 @@ async def test_g61_a_start_that_failed_has_let_go_of_it(
             pass
 
 
-def test_g61_c55_the_kernel_frees_the_lock_of_a_process_that_was_killed() -> None:
+@guarantee(61)
+@case("C55")
+def test_the_kernel_frees_the_lock_of_a_process_that_was_killed() -> None:
     code = (
         "import sys, tempfile, time\n"
         "tempfile.tempdir = sys.argv[1]\n"
@@ -141,15 +151,17 @@ def test_g61_c55_the_kernel_frees_the_lock_of_a_process_that_was_killed() -> Non
     assert lock_path("a-1").exists(), "the file is never removed"
 
 
-def test_g61_c55_what_the_file_says_decides_nothing() -> None:
+@guarantee(61)
+@case("C55")
+def test_what_the_file_says_decides_nothing() -> None:
     lock_path("a-1").write_text("pid 1, since for ever\n")
     with instance_lock("a-1"):
         pass
 
 
-def test_g61_c55_agents_and_temp_dirs_are_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@guarantee(61)
+@case("C55")
+def test_agents_and_temp_dirs_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with instance_lock("a-1"), instance_lock("a-2"):
         other = tmp_path / "other"
         other.mkdir()
@@ -158,7 +170,8 @@ def test_g61_c55_agents_and_temp_dirs_are_apart(
             pass
 
 
-def test_g61_an_id_that_is_no_file_name_is_hashed() -> None:
+@guarantee(61)
+def test_an_id_that_is_no_file_name_is_hashed() -> None:
     assert lock_path("Ab_0-9").name == "band-agent-Ab_0-9.lock"
     for odd in ("../../etc/passwd", "a b", "ä", "", "x" * 10 + "/"):
         name = lock_path(odd).name
@@ -167,7 +180,9 @@ def test_g61_an_id_that_is_no_file_name_is_hashed() -> None:
     assert lock_path("a b") != lock_path("a  b")
 
 
-def test_g61_c55_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:
+@guarantee(61)
+@case("C55")
+def test_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:
     lock_path("a-1").mkdir()  # as good as forbidden, and works for root too
     with pytest.raises(BandConfigError, match="cannot be opened") as caught, instance_lock("a-1"):
         raise AssertionError("held")
@@ -175,8 +190,9 @@ def test_g61_c55_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -
     assert str(lock_path("a-1")) in str(caught.value)
 
 
+@guarantee(61)
 @pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
-def test_g61_nothing_is_written_through_a_link_in_a_directory_of_everybody(
+def test_nothing_is_written_through_a_link_in_a_directory_of_everybody(
     tmp_path: Path, link: Callable[[Path, Path], None]
 ) -> None:
     target = tmp_path / "precious"
@@ -188,7 +204,8 @@ def test_g61_nothing_is_written_through_a_link_in_a_directory_of_everybody(
     assert target.read_text() == "precious"
 
 
-def test_g61_the_text_goes_to_the_file_that_is_locked(
+@guarantee(61)
+def test_the_text_goes_to_the_file_that_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody replaces the file between the moments in which it is locked and written."""
@@ -207,13 +224,16 @@ def test_g61_the_text_goes_to_the_file_that_is_locked(
     assert target.read_text() == "precious"
 
 
-def test_g61_an_earlier_longer_text_is_gone() -> None:
+@guarantee(61)
+def test_an_earlier_longer_text_is_gone() -> None:
     lock_path("a-1").write_text("x" * 1_000)
     with instance_lock("a-1"):
         assert lock_path("a-1").read_text().startswith("pid ")
         assert "x" not in lock_path("a-1").read_text()
 
 
+@guarantee(61)
+@case("C72")
 @for_each(
     ("text", "quoted"),
     [
@@ -223,7 +243,7 @@ def test_g61_an_earlier_longer_text_is_gone() -> None:
         (b"x" * 1_000_000, f" ({'x' * 80})."),
     ],
 )
-def test_g61_c72_what_the_file_says_is_quoted_in_one_short_line(text: bytes, quoted: str) -> None:
+def test_what_the_file_says_is_quoted_in_one_short_line(text: bytes, quoted: str) -> None:
     with instance_lock("a-1"):
         lock_path("a-1").write_bytes(text)
         with pytest.raises(AgentAlreadyRunningError) as caught, instance_lock("a-1"):
@@ -233,7 +253,8 @@ def test_g61_c72_what_the_file_says_is_quoted_in_one_short_line(text: bytes, quo
     assert len(told.splitlines()) == 1
 
 
-def test_g61_a_system_without_locks_is_a_warning(
+@guarantee(61)
+def test_a_system_without_locks_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "FileLock", SoftFileLock)
@@ -243,13 +264,15 @@ def test_g61_a_system_without_locks_is_a_warning(
     assert not lock_path("a-1").exists()
 
 
-def test_g61_other_users_may_not_write_the_file() -> None:
+@guarantee(61)
+def test_other_users_may_not_write_the_file() -> None:
     with instance_lock("a-1"):
         mode = lock_path("a-1").stat().st_mode
     assert not mode & stat.S_IWOTH
 
 
-def test_c69_no_directory_for_the_file_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+@case("C69")
+def test_no_directory_for_the_file_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_usable() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found")
 

@@ -11,6 +11,7 @@ import trio.testing
 
 from band_trio import SessionConfig
 from band_trio.trace import Claimed, CleanedUp, Ended, Recorded, RoomServed, Started, TraceEvent
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import (
     LifeStage,
@@ -56,8 +57,10 @@ def story(here: LifeStage, *kinds: type[TraceEvent]) -> list[tuple[str, str]]:
 # ------------------------------------------------------------------ leaving
 
 
+@guarantee(54)
+@case("C56")
 @for_each("withdraw", [removed, deleted, unlisted])
-async def test_g54_c56_leaving_ends_the_turn_writes_nothing_and_cleans_up_once(
+async def test_leaving_ends_the_turn_writes_nothing_and_cleans_up_once(
     withdraw: Withdraw, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life(hang) as here:
@@ -82,7 +85,8 @@ async def test_g54_c56_leaving_ends_the_turn_writes_nothing_and_cleans_up_once(
         assert here.adapter.cleaned == [room, other], "not again at the end"
 
 
-async def test_g54_an_idle_room_is_cleaned_up_at_once(
+@guarantee(54)
+async def test_an_idle_room_is_cleaned_up_at_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -100,7 +104,8 @@ async def test_g54_an_idle_room_is_cleaned_up_at_once(
         assert here.adapter.cleaned == [room, room]
 
 
-async def test_g54_leaving_does_not_wait_for_a_read_or_a_claim(
+@guarantee(54)
+async def test_leaving_does_not_wait_for_a_read_or_a_claim(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -119,8 +124,10 @@ async def test_g54_leaving_does_not_wait_for_a_read_or_a_claim(
             assert here.adapter.calls == []
 
 
+@guarantee(54)
+@case("C57")
 @pytest.mark.parametrize("how", ["raises", "hangs"])
-async def test_g54_c57_a_clean_up_hook_that_fails_on_leaving_is_bounded_and_told(
+async def test_a_clean_up_hook_that_fails_on_leaving_is_bounded_and_told(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -138,7 +145,8 @@ async def test_g54_c57_a_clean_up_hook_that_fails_on_leaving_is_bounded_and_told
             del here.noted.hooks["on_cleanup"]
 
 
-async def test_g54_nothing_of_a_room_is_claimed_after_it_was_left(
+@guarantee(54)
+async def test_nothing_of_a_room_is_claimed_after_it_was_left(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -155,7 +163,9 @@ async def test_g54_nothing_of_a_room_is_claimed_after_it_was_left(
 # ------------------------------------------------------------------ coming back
 
 
-async def test_g54_g55_c02_c56_a_room_that_comes_back_gets_a_fresh_child_after_the_old_one_has_ended(
+@guarantee(54, 55)
+@case("C02", "C56")
+async def test_a_room_that_comes_back_gets_a_fresh_child_after_the_old_one_has_ended(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The old turn is slow to die; what happens meanwhile belongs to the new membership."""
@@ -195,8 +205,9 @@ async def test_g54_g55_c02_c56_a_room_that_comes_back_gets_a_fresh_child_after_t
         assert here.band.attempts(first, here.account) == ["success"], "the same attempt"
 
 
+@guarantee(55)
 @pytest.mark.parametrize("mode", ["stop", "interrupt"])
-async def test_g55_a_control_for_the_new_membership_does_not_touch_the_old_turn(
+async def test_a_control_for_the_new_membership_does_not_touch_the_old_turn(
     mode: Any, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -226,9 +237,10 @@ async def test_g55_a_control_for_the_new_membership_does_not_touch_the_old_turn(
         assert here.adapter.texts == ["slow", "slow"]
 
 
+@guarantee(54)
 @for_each("slow", [False, True], ids=["quick", "slow"])
 @for_each("by", ["signal", "room"])
-async def test_g54_a_stop_of_the_old_membership_does_not_reach_the_next_one(
+async def test_a_stop_of_the_old_membership_does_not_reach_the_next_one(
     by: str, slow: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     """The same signal once more stops the new one: it has not seen it yet."""
@@ -256,7 +268,8 @@ async def test_g54_a_stop_of_the_old_membership_does_not_reach_the_next_one(
             assert agent.health().rooms == {"stopped": 1}
 
 
-async def test_g55_removed_and_added_in_one_moment_is_one_fresh_child(
+@guarantee(55)
+async def test_removed_and_added_in_one_moment_is_one_fresh_child(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -272,7 +285,8 @@ async def test_g55_removed_and_added_in_one_moment_is_one_fresh_child(
         assert not here.adapter.overlapped
 
 
-async def test_g55_announced_twice_is_served_once(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(55)
+async def test_announced_twice_is_served_once(autojump_clock: trio.testing.MockClock) -> None:
     async with life() as here:
         here.band.faults.duplicate(topic=f"agent_rooms:{here.account.id}", times=None)
         async with here.running():

@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from band_trio import SessionConfig
+from tests.marks import case, guarantee
 from tests.runtime.harness import Stage, stage
 
 PACKAGES = ("band_trio.runtime.", "band_trio.link.", "band_trio.tools.", "trio.")
@@ -39,8 +40,10 @@ async def forget(here: Stage) -> None:
     await trio.testing.wait_all_tasks_blocked()
 
 
+@guarantee(77)
+@case("C59")
 @pytest.mark.slow
-async def test_g77_c59_rooms_that_were_joined_and_left_leave_nothing(
+async def test_rooms_that_were_joined_and_left_leave_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here, here.running() as agent:
@@ -62,8 +65,10 @@ async def test_g77_c59_rooms_that_were_joined_and_left_leave_nothing(
         assert (agent.health().joined_topics, agent.health().pending_topics) == (2, ())
 
 
+@guarantee(77)
+@case("C59")
 @pytest.mark.slow
-async def test_g77_c59_messages_of_a_room_leave_a_constant(
+async def test_messages_of_a_room_leave_a_constant(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Live, from the backlog, given up, and as floods of hints during a turn."""
@@ -97,8 +102,9 @@ async def test_g77_c59_messages_of_a_room_leave_a_constant(
             assert left == {}
 
 
+@guarantee(77)
 @pytest.mark.slow
-async def test_g77_reconnects_leave_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_reconnects_leave_nothing(autojump_clock: trio.testing.MockClock) -> None:
     async with stage() as here:
         rooms = [await here.room() for _ in range(3)]
         async with here.running(reconnect_cap_seconds=1) as agent:
@@ -119,8 +125,9 @@ async def test_g77_reconnects_leave_nothing(autojump_clock: trio.testing.MockClo
             assert agent.health().epoch == 36
 
 
+@guarantee(77)
 @pytest.mark.slow
-async def test_g77_controls_of_unknown_rooms_are_bounded(
+async def test_controls_of_unknown_rooms_are_bounded(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here, here.running() as agent:
@@ -134,8 +141,9 @@ async def test_g77_controls_of_unknown_rooms_are_bounded(
         assert agent.health().rooms == {}
 
 
+@guarantee(77)
 @pytest.mark.slow
-async def test_g77_many_runs_of_one_agent_leave_nothing(
+async def test_many_runs_of_one_agent_leave_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

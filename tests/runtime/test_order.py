@@ -15,6 +15,7 @@ from band_trio.localband.mentions import Mentioned
 from band_trio.localband.world import World
 from band_trio.protocol.phoenix import Frame
 from band_trio.trace import Claimed, Recorded, RoomServed, Started
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import (
     claims,
@@ -37,7 +38,8 @@ QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
 # --------------------------------------------------------------------------- one after the other
 
 
-async def test_g01_g02_calls_of_one_room_never_overlap_and_one_claim_is_held_at_a_time(
+@guarantee(1, 2)
+async def test_calls_of_one_room_never_overlap_and_one_claim_is_held_at_a_time(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(1)) as here:
@@ -59,8 +61,9 @@ async def test_g01_g02_calls_of_one_room_never_overlap_and_one_claim_is_held_at_
         assert order == [(m, what) for m in messages for what in (Claimed, Recorded)]
 
 
+@guarantee(1)
 @for_each("how", ["interrupt", "stop", "leave"])
-async def test_g01_a_turn_that_dies_slowly_holds_its_room_until_it_has_ended(
+async def test_a_turn_that_dies_slowly_holds_its_room_until_it_has_ended(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def dies_slowly(call: Call) -> None:
@@ -96,10 +99,11 @@ async def test_g01_a_turn_that_dies_slowly_holds_its_room_until_it_has_ended(
         assert started_at(here, (again or [second])[0])[-1] == pytest.approx(ended + 7)
 
 
+@guarantee(4, 5)
 @pytest.mark.parametrize(
     ("drifting", "count"), [(False, 130), (True, 250)], ids=["stable cursors", "drifting cursors"]
 )
-async def test_g04_g05_a_backlog_of_many_pages_runs_in_order_behind_what_cannot_run(
+async def test_a_backlog_of_many_pages_runs_in_order_behind_what_cannot_run(
     drifting: bool, count: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     """The head is not ours to run, so the list is paged; settling shifts drifting pages."""
@@ -148,12 +152,13 @@ def failing(route: str) -> Callable[[Stage, str], None]:
 ROUTES = ["messages", "processing", "processed", "participants", "context", "activity"]
 
 
+@guarantee(3)
 @for_each(
     "breakage",
     [slow_handler, failing_handler, *map(slow, ROUTES), *map(failing, ROUTES)],
     ids=lambda breakage: breakage.__name__,
 )
-async def test_g03_what_is_slow_or_broken_in_one_room_delays_no_other(
+async def test_what_is_slow_or_broken_in_one_room_delays_no_other(
     breakage: Callable[[Stage, str], None], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -176,7 +181,8 @@ async def test_g03_what_is_slow_or_broken_in_one_room_delays_no_other(
             here.band.faults.clear()
 
 
-async def test_g03_turns_of_many_rooms_run_at_the_same_time(
+@guarantee(3)
+async def test_turns_of_many_rooms_run_at_the_same_time(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(5)) as here:
@@ -190,7 +196,9 @@ async def test_g03_turns_of_many_rooms_run_at_the_same_time(
         assert here.adapter.rooms_at_once == 30
 
 
-async def test_g01_g03_c04_the_platforms_order_counts_not_the_order_of_readiness(
+@guarantee(1, 3)
+@case("C04")
+async def test_the_platforms_order_counts_not_the_order_of_readiness(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -211,7 +219,8 @@ async def test_g01_g03_c04_the_platforms_order_counts_not_the_order_of_readiness
 # --------------------------------------------------------------------------- exactly once
 
 
-async def test_g06_a_message_from_before_the_start_runs_once(
+@guarantee(6)
+async def test_a_message_from_before_the_start_runs_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -224,8 +233,9 @@ async def test_g06_a_message_from_before_the_start_runs_once(
         assert claims(here) == [(message, "claimed")]
 
 
+@guarantee(6)
 @pytest.mark.parametrize("answer", [True, False], ids=["answered before it", "answered with it"])
-async def test_g06_a_message_that_is_pushed_during_the_first_read_runs_once(
+async def test_a_message_that_is_pushed_during_the_first_read_runs_once(
     answer: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -240,7 +250,8 @@ async def test_g06_a_message_that_is_pushed_during_the_first_read_runs_once(
         assert claims(here) == [(message, "claimed")]
 
 
-async def test_g06_a_message_of_an_idle_room_is_claimed_without_a_read(
+@guarantee(6)
+async def test_a_message_of_an_idle_room_is_claimed_without_a_read(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -257,7 +268,9 @@ async def test_g06_a_message_of_an_idle_room_is_claimed_without_a_read(
         assert starts(here)[1:] == messages
 
 
-async def test_g06_g21_c02_a_room_that_is_announced_twice_runs_its_message_once(
+@guarantee(6, 21)
+@case("C02")
+async def test_a_room_that_is_announced_twice_runs_its_message_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(3)) as here:
@@ -273,7 +286,9 @@ async def test_g06_g21_c02_a_room_that_is_announced_twice_runs_its_message_once(
         assert len(here.seen(RoomServed)) == 1
 
 
-async def test_g06_c02_a_room_that_is_left_and_entered_again_never_runs_twice_at_once(
+@guarantee(6)
+@case("C02")
+async def test_a_room_that_is_left_and_entered_again_never_runs_twice_at_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(3)) as here:
@@ -290,7 +305,9 @@ async def test_g06_c02_a_room_that_is_left_and_entered_again_never_runs_twice_at
         assert not here.adapter.overlapped
 
 
-async def test_g06_g21_c03_no_double_and_no_gap_between_backlog_and_pushes(
+@guarantee(6, 21)
+@case("C03")
+async def test_no_double_and_no_gap_between_backlog_and_pushes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(lasting(1)) as here:
@@ -315,7 +332,9 @@ async def test_g06_g21_c03_no_double_and_no_gap_between_backlog_and_pushes(
         assert told == ["m2"]  # the first turn that begins after the guest came
 
 
-async def test_g06_c07_a_hint_in_the_tick_of_the_poll_is_neither_lost_nor_doubled(
+@guarantee(6)
+@case("C07")
+async def test_a_hint_in_the_tick_of_the_poll_is_neither_lost_nor_doubled(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     quiet = SessionConfig(idle_resync_seconds=10, idle_resync_max_seconds=10)
@@ -347,8 +366,9 @@ async def read_once_more(here: Stage, room: str) -> None:
 # --------------------------------------------------------------------------- copies
 
 
+@guarantee(21)
 @for_each("copies", [2, 5, 200])
-async def test_g21_copies_of_a_push_cause_one_turn(
+async def test_copies_of_a_push_cause_one_turn(
     copies: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage(lasting(1)) as here:
@@ -363,8 +383,9 @@ async def test_g21_copies_of_a_push_cause_one_turn(
         assert [m for m, _ in claims(here)][1:] == messages
 
 
+@guarantee(19, 21)
 @pytest.mark.parametrize("later", [1, 140])
-async def test_g19_g21_an_old_copy_is_not_claimed_however_many_came_after_it(
+async def test_an_old_copy_is_not_claimed_however_many_came_after_it(
     later: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     """The copy shows the message as it was when it was pushed first: not yet processed."""
@@ -382,7 +403,8 @@ async def test_g19_g21_an_old_copy_is_not_claimed_however_many_came_after_it(
         assert len(sent(here, "processing", old)) == 1
 
 
-async def test_g19_a_processed_message_is_not_claimed_by_a_process_that_never_saw_it(
+@guarantee(19)
+async def test_a_processed_message_is_not_claimed_by_a_process_that_never_saw_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -403,7 +425,8 @@ async def test_g19_a_processed_message_is_not_claimed_by_a_process_that_never_sa
         assert len(sent(here, "processing", old)) == 1
 
 
-async def test_g21_a_copy_that_overtakes_and_one_that_lags_cause_one_turn(
+@guarantee(21)
+async def test_a_copy_that_overtakes_and_one_that_lags_cause_one_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -425,7 +448,8 @@ async def test_g21_a_copy_that_overtakes_and_one_that_lags_cause_one_turn(
         assert len(claims(here)) == len(messages) + 1
 
 
-async def test_g21_stale_copies_together_cause_one_pass(
+@guarantee(21)
+async def test_stale_copies_together_cause_one_pass(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -447,7 +471,8 @@ async def test_g21_stale_copies_together_cause_one_pass(
         assert len(claims(here)) == 181
 
 
-async def test_g19_g21_messages_of_one_instant_are_told_apart_by_their_ids(
+@guarantee(19, 21)
+async def test_messages_of_one_instant_are_told_apart_by_their_ids(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All carry the watermark's time stamp, more of them than are remembered otherwise."""
@@ -478,7 +503,9 @@ def say_to_itself(here: Stage, room_id: str) -> str:
     return posting._append(world, room, agent, "note to self", "text", [mention], {}).id
 
 
-async def test_g23_c06_own_messages_are_never_handled_and_do_not_stop_the_drain(
+@guarantee(23)
+@case("C06")
+async def test_own_messages_are_never_handled_and_do_not_stop_the_drain(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -502,7 +529,9 @@ async def test_g23_c06_own_messages_are_never_handled_and_do_not_stop_the_drain(
         ]
 
 
-async def test_g23_c06_an_echo_of_our_reply_is_not_handled(
+@guarantee(23)
+@case("C06")
+async def test_an_echo_of_our_reply_is_not_handled(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     def as_ours(frame: Frame) -> Frame:

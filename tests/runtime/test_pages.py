@@ -22,6 +22,7 @@ from band_trio.link.rest.pages import FREE_PAGES, PAGE_SECONDS
 from band_trio.link.rest.rest import RestClient
 from band_trio.protocol.rest import ChatRoom, Page
 from band_trio.runtime.listing import list_rooms
+from tests.marks import case, guarantee
 from tests.runtime.harness import Stage, stage
 from tests.runtime.test_history_roster import contents
 from tests.runtime.views import fail, payload, push_again
@@ -112,7 +113,9 @@ def endless() -> Rewrite:
 # --------------------------------------------------------------------------- walks
 
 
-async def test_g63_g88_c70_history_runs_with_what_a_cursor_that_goes_round_has_reached(
+@guarantee(63, 88)
+@case("C70")
+async def test_history_runs_with_what_a_cursor_that_goes_round_has_reached(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -128,7 +131,9 @@ async def test_g63_g88_c70_history_runs_with_what_a_cursor_that_goes_round_has_r
         assert contents(call) == ["row of None", "row of a", "row of b"]
 
 
-async def test_g26_g88_c70_a_list_that_goes_round_costs_few_requests_and_no_message(
+@guarantee(26, 88)
+@case("C70")
+async def test_a_list_that_goes_round_costs_few_requests_and_no_message(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(fail) as here:
@@ -148,8 +153,10 @@ async def reply_briefly(call: Any) -> None:
     await call.tools.no_reply()
 
 
+@guarantee(88)
+@case("C70")
 @pytest.mark.slow
-async def test_g88_c70_fresh_cursors_for_ever_are_followed_at_a_pace_and_hold_up_no_other_room(
+async def test_fresh_cursors_for_ever_are_followed_at_a_pace_and_hold_up_no_other_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The room itself waits for its history as long as for any, then runs without."""
@@ -175,8 +182,10 @@ async def test_g88_c70_fresh_cursors_for_ever_are_followed_at_a_pace_and_hold_up
         assert (late.bootstrap, late.history.raw) == (False, [])
 
 
+@guarantee(29, 88)
+@case("C70")
 @pytest.mark.parametrize("first_empty", [False, True])
-async def test_g29_g88_c70_empty_pages_that_claim_more_end_a_listing(
+async def test_empty_pages_that_claim_more_end_a_listing(
     first_empty: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     def numbered(request: httpx.Request, body: Any) -> Any:
@@ -199,8 +208,10 @@ async def test_g29_g88_c70_empty_pages_that_claim_more_end_a_listing(
 # --------------------------------------------------------------------------- ids and cursors
 
 
+@guarantee(87)
+@case("C69")
 @for_each("odd", [*ODD[:6], "x" * 4097], ids=lambda odd: ascii(odd[:9]))
-async def test_g87_c69_a_bad_cursor_of_the_history_costs_the_history_alone(
+async def test_a_bad_cursor_of_the_history_costs_the_history_alone(
     odd: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     def cut(request: httpx.Request, body: Any) -> Any:
@@ -217,8 +228,10 @@ async def test_g87_c69_a_bad_cursor_of_the_history_costs_the_history_alone(
         ] * 2
 
 
+@guarantee(26, 87)
+@case("C69")
 @EACH_ODD
-async def test_g26_g87_c69_rows_with_bad_ids_and_a_bad_list_cursor_cost_themselves(
+async def test_rows_with_bad_ids_and_a_bad_list_cursor_cost_themselves(
     odd: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """They stand at the head of every list; a pushed one is dropped as well."""
@@ -251,8 +264,10 @@ async def test_g26_g87_c69_rows_with_bad_ids_and_a_bad_list_cursor_cost_themselv
         assert here.adapter.texts == ["m0", "m1", "m2", "pushed"]
 
 
+@guarantee(87)
+@case("C69")
 @EACH_ODD
-async def test_g87_c69_a_message_of_an_unreadable_sender_runs(
+async def test_a_message_of_an_unreadable_sender_runs(
     odd: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage(reply_briefly) as here:
@@ -266,7 +281,9 @@ async def test_g87_c69_a_message_of_an_unreadable_sender_runs(
         assert here.adapter.texts == ["m", "n"]
 
 
-async def test_g87_g88_c70_rooms_that_cannot_be_read_hold_up_no_start(
+@guarantee(87, 88)
+@case("C70")
+async def test_rooms_that_cannot_be_read_hold_up_no_start(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     def unreadable(request: httpx.Request, body: Any) -> Any:
@@ -285,7 +302,9 @@ async def test_g87_g88_c70_rooms_that_cannot_be_read_hold_up_no_start(
         assert here.adapter.texts == ["m"]
 
 
-async def test_g88_c70_a_listing_that_does_not_end_is_over_within_a_starts_patience(
+@guarantee(88)
+@case("C70")
+async def test_a_listing_that_does_not_end_is_over_within_a_starts_patience(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Endless:
@@ -327,12 +346,14 @@ def odd_pages(draw: st.DrawFn) -> list[dict[str, Any]]:
     return draw(st.lists(page, min_size=1, max_size=3))
 
 
+@guarantee(87, 88)
+@case("C69", "C70")
 @pytest.mark.slow
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.fixed_dictionaries({name: odd_pages() for name in ("context", "messages", "chats")}))
-def test_g87_g88_c69_c70_nothing_is_lost_and_nothing_ends_whatever_ids_and_cursors_come(
+def test_nothing_is_lost_and_nothing_ends_whatever_ids_and_cursors_come(
     lists: dict[str, list[dict[str, Any]]],
 ) -> None:
     """Odd lists in one room, and of the rooms: every message of both rooms runs, once."""

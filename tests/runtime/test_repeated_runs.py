@@ -12,6 +12,7 @@ import trio.testing
 from band_trio import AgentInput, SessionConfig
 from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
 from band_trio.tools.context import RoomContext
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.test_history_roster import QUIET, contents, done_before, talk
 from tests.runtime.views import reads
@@ -42,7 +43,9 @@ async def decline(call: Call) -> None:
     await call.tools.no_reply()
 
 
-async def test_g81_c63_a_run_after_one_that_raised_knows_its_reply(
+@guarantee(81)
+@case("C63")
+async def test_a_run_after_one_that_raised_knows_its_reply(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     given: list[AgentInput | None] = []
@@ -74,7 +77,9 @@ async def test_g81_c63_a_run_after_one_that_raised_knows_its_reply(
         assert len(said) == 1
 
 
-async def test_g81_c63_a_run_after_stop_and_play_knows_its_reply(
+@guarantee(81)
+@case("C63")
+async def test_a_run_after_stop_and_play_knows_its_reply(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(reply_and_hang) as here:
@@ -91,7 +96,9 @@ async def test_g81_c63_a_run_after_stop_and_play_knows_its_reply(
         assert seen(here.adapter.calls[-1]) == (2, [], ["re: what?"])
 
 
-async def test_g81_c63_a_run_in_the_next_process_knows_the_reply_of_the_last(
+@guarantee(81)
+@case("C63")
+async def test_a_run_in_the_next_process_knows_the_reply_of_the_last(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(reply_and_hang) as here:
@@ -122,7 +129,8 @@ async def events_and_raise(call: Call) -> None:
     raise ValueError("no")
 
 
-async def test_g81_what_was_said_is_read_anew_for_each_run_and_the_rest_is_not(
+@guarantee(81)
+async def test_what_was_said_is_read_anew_for_each_run_and_the_rest_is_not(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Events count, others' words do not."""
@@ -146,7 +154,8 @@ async def test_g81_what_was_said_is_read_anew_for_each_run_and_the_rest_is_not(
         assert reads(here, room).count("context") == 3
 
 
-async def test_g81_a_room_whose_bootstrap_is_committed_gets_only_what_was_said_since(
+@guarantee(81)
+async def test_a_room_whose_bootstrap_is_committed_gets_only_what_was_said_since(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -163,7 +172,8 @@ async def test_g81_a_room_whose_bootstrap_is_committed_gets_only_what_was_said_s
         assert not here.adapter.calls[-1].bootstrap
 
 
-async def test_g81_without_hydration_nothing_is_read(
+@guarantee(81)
+async def test_without_hydration_nothing_is_read(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(reply_and_raise) as here:
@@ -176,8 +186,10 @@ async def test_g81_without_hydration_nothing_is_read(
         assert reads(here, room).count("context") == 0
 
 
+@guarantee(81)
+@case("C34")
 @pytest.mark.parametrize("committed", [True, False])
-async def test_g81_c34_what_was_said_since_and_cannot_be_read_is_a_turn_without_history(
+async def test_what_was_said_since_and_cannot_be_read_is_a_turn_without_history(
     committed: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     session = attrs.evolve(TWICE, max_message_retries=3)
@@ -203,7 +215,8 @@ async def test_g81_c34_what_was_said_since_and_cannot_be_read_is_a_turn_without_
         ]
 
 
-async def test_g47_loading_what_was_said_since_is_not_under_the_limit_of_the_turn(
+@guarantee(47)
+async def test_loading_what_was_said_since_is_not_under_the_limit_of_the_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     session = SessionConfig(

@@ -11,6 +11,7 @@ import trio.testing
 from band_trio import Agent, AgentToolsProtocol, BandAuthError, PlatformMessage, SimpleAdapter
 from band_trio.adapters import EchoAdapter
 from band_trio.localband import open_local_band
+from tests.marks import case
 
 
 class _Slow(SimpleAdapter[Any]):
@@ -21,7 +22,8 @@ class _Slow(SimpleAdapter[Any]):
         await tools.send_message("done", mentions=[msg.sender_id])
 
 
-async def test_c93_after_the_block_and_reset_by_a_new_run(
+@case("C93")
+async def test_after_the_block_and_reset_by_a_new_run(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_local_band(memory=True) as band:
@@ -49,7 +51,8 @@ async def test_c93_after_the_block_and_reset_by_a_new_run(
     assert seen == [None] * 3  # before a run, and during two
 
 
-async def test_c93_after_a_cancellation(autojump_clock: trio.testing.MockClock) -> None:
+@case("C93")
+async def test_after_a_cancellation(autojump_clock: trio.testing.MockClock) -> None:
     async with open_local_band(memory=True) as band:
         account = band.register_agent("Slow")
         room = await band.user.create_room(members=[account])
@@ -66,7 +69,8 @@ async def test_c93_after_a_cancellation(autojump_clock: trio.testing.MockClock) 
     assert (report.graceful, report.turns_cancelled) == (False, 1)
 
 
-async def test_c93_after_an_error(autojump_clock: trio.testing.MockClock) -> None:
+@case("C93")
+async def test_after_an_error(autojump_clock: trio.testing.MockClock) -> None:
     async with open_local_band(memory=True) as band:
         access = band.connection(band.register_agent("Echo"))
         agent = Agent.create(adapter=EchoAdapter(), **{**access, "api_key": "thnv_a_another"})

@@ -9,6 +9,7 @@ import trio.testing
 from band_trio import BandConfigError, InputNotAccepted, SessionConfig
 from band_trio.runtime.journal import entries
 from band_trio.trace import Claimed, GivenUp, Recorded, Started
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.support.for_each import for_each
 
@@ -33,8 +34,9 @@ async def errors_in(here: Stage, room: str) -> list[str]:
     return [row["content"] for row in rows if row["message_type"] == "error"]
 
 
+@guarantee(34)
 @for_each("budget", [1, 2, 4])
-async def test_g34_a_message_is_run_to_failure_as_often_as_the_budget_says(
+async def test_a_message_is_run_to_failure_as_often_as_the_budget_says(
     budget: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage(fail) as here:
@@ -49,7 +51,8 @@ async def test_g34_a_message_is_run_to_failure_as_often_as_the_budget_says(
         assert len(await errors_in(here, room)) == 1
 
 
-async def test_g34_a_restart_neither_runs_nor_reports_a_given_up_message_again(
+@guarantee(34)
+async def test_a_restart_neither_runs_nor_reports_a_given_up_message_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(fail) as here:
@@ -68,7 +71,8 @@ async def test_g34_a_restart_neither_runs_nor_reports_a_given_up_message_again(
         assert len(await errors_in(here, room)) == 1
 
 
-async def test_g34_the_budget_is_counted_across_restarts(
+@guarantee(34)
+async def test_the_budget_is_counted_across_restarts(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(fail) as here:
@@ -82,7 +86,8 @@ async def test_g34_the_budget_is_counted_across_restarts(
         assert here.band.attempts(message, here.account) == ["failed", "failed"]
 
 
-async def test_g36_runs_of_one_message_are_the_back_off_apart(
+@guarantee(36)
+async def test_runs_of_one_message_are_the_back_off_apart(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(fail) as here:
@@ -96,7 +101,8 @@ async def test_g36_runs_of_one_message_are_the_back_off_apart(
         assert 4 <= third - second <= 8.1
 
 
-async def test_g27_a_failing_message_delays_its_room_until_it_is_given_up_and_others_not_at_all(
+@guarantee(27)
+async def test_a_failing_message_delays_its_room_until_it_is_given_up_and_others_not_at_all(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -118,7 +124,8 @@ async def test_g27_a_failing_message_delays_its_room_until_it_is_given_up_and_ot
         ]  # fmt: skip
 
 
-async def test_g36_after_the_hold_later_messages_run_and_the_set_aside_one_still_gets_its_run(
+@guarantee(36)
+async def test_after_the_hold_later_messages_run_and_the_set_aside_one_still_gets_its_run(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     patient = SessionConfig(
@@ -140,7 +147,8 @@ async def test_g36_after_the_hold_later_messages_run_and_the_set_aside_one_still
         assert here.adapter.texts == ["bad", "after", "bad"]
 
 
-async def test_g36_more_messages_than_can_be_set_aside_are_held_and_keep_their_back_off(
+@guarantee(36)
+async def test_more_messages_than_can_be_set_aside_are_held_and_keep_their_back_off(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(entries.CAPACITY, entries.Phase.ASIDE, 5)
@@ -160,7 +168,8 @@ async def test_g36_more_messages_than_can_be_set_aside_are_held_and_keep_their_b
             assert min(second - first, third - second) >= 500
 
 
-async def test_g35_released_and_interrupted_runs_are_not_charged(
+@guarantee(35)
+async def test_released_and_interrupted_runs_are_not_charged(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -211,12 +220,14 @@ async def test_not_accepted_input_is_offered_again_with_back_off_and_never_charg
         assert gaps[-1] > gaps[0]
 
 
-def test_g38_a_budget_below_one_is_refused() -> None:
+@guarantee(38)
+def test_a_budget_below_one_is_refused() -> None:
     with pytest.raises(BandConfigError, match="max_message_retries"):
         SessionConfig(max_message_retries=0)
 
 
-async def test_g18_an_unanswered_claim_blocks_its_room_no_longer_than_the_hold(
+@guarantee(18)
+async def test_an_unanswered_claim_blocks_its_room_no_longer_than_the_hold(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -238,7 +249,8 @@ async def test_g18_an_unanswered_claim_blocks_its_room_no_longer_than_the_hold(
         assert here.adapter.texts == ["after", "stuck"]
 
 
-async def test_g18_claims_of_a_set_aside_message_that_hang_become_rare(
+@guarantee(18)
+async def test_claims_of_a_set_aside_message_that_hang_become_rare(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -266,10 +278,11 @@ async def test_g18_claims_of_a_set_aside_message_that_hang_become_rare(
             assert trio.current_time() - began <= 120  # as long as an idle room waits
 
 
+@guarantee(18)
 @for_each(
     ("status", "answer"), [(409, "refused"), (422, "refused"), (403, "refused"), (404, "gone")]
 )
-async def test_g18_a_definite_refusal_of_a_claim_does_not_block(
+async def test_a_definite_refusal_of_a_claim_does_not_block(
     status: int, answer: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -291,7 +304,9 @@ async def test_g18_a_definite_refusal_of_a_claim_does_not_block(
                 assert here.band.state(refused, here.account) == "processed"
 
 
-async def test_g01_c01_one_bad_message_does_not_starve_its_room(
+@guarantee(1)
+@case("C01")
+async def test_one_bad_message_does_not_starve_its_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

@@ -14,6 +14,7 @@ from band_trio.link.rest import sent
 from band_trio.localband.fault_rules import RequestFault, RequestRule
 from band_trio.localband.faults import Faults
 from band_trio.trace import Posted, Recorded
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, stage
 from tests.runtime.views import sent as requests
 from tests.support.for_each import for_each
@@ -57,8 +58,10 @@ async def own_rows(here: Stage, room: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["sender_id"] == here.account.id]
 
 
+@guarantee(76, 83)
+@case("C65")
 @for_each("how", LOST)
-async def test_g83_g76_c65_a_message_that_was_stored_is_found_and_counts_as_sent(
+async def test_a_message_that_was_stored_is_found_and_counts_as_sent(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     poster = Poster("@user ok, @User")
@@ -78,8 +81,10 @@ async def test_g83_g76_c65_a_message_that_was_stored_is_found_and_counts_as_sent
         assert [event.kind for event in here.seen(Recorded)] == ["processed"]
 
 
+@guarantee(76, 83)
+@case("C65")
 @for_each("how", LOST)
-async def test_g83_g76_c65_a_message_that_was_not_stored_stays_unknown_after_two_seconds(
+async def test_a_message_that_was_not_stored_stays_unknown_after_two_seconds(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     poster = Poster()
@@ -97,7 +102,8 @@ async def test_g83_g76_c65_a_message_that_was_not_stored_stays_unknown_after_two
         assert [(e.kind, e.outcome) for e in here.seen(Posted)] == [("message", "unknown")]
 
 
-async def test_g83_a_message_that_is_stored_late_is_found(
+@guarantee(83)
+async def test_a_message_that_is_stored_late_is_found(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     poster = Poster()
@@ -122,7 +128,8 @@ async def test_g83_a_message_that_is_stored_late_is_found(
         assert poster.took[0] == pytest.approx(1.5, abs=0.1)
 
 
-async def test_g83_the_search_begins_where_the_room_was_read_last(
+@guarantee(83)
+async def test_the_search_begins_where_the_room_was_read_last(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     poster = Poster()
@@ -144,7 +151,8 @@ async def test_g83_the_search_begins_where_the_room_was_read_last(
         assert found <= 9
 
 
-async def test_g83_a_room_whose_end_is_not_known_is_read_from_its_beginning(
+@guarantee(83)
+async def test_a_room_whose_end_is_not_known_is_read_from_its_beginning(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sent, "ROOMS", 1)
@@ -159,8 +167,10 @@ async def test_g83_a_room_whose_end_is_not_known_is_read_from_its_beginning(
         assert poster.last["id"] == (await own_rows(here, rooms[0]))[-1]["id"]
 
 
+@guarantee(83)
+@case("C65")
 @pytest.mark.parametrize("restart", [False, True])
-async def test_g83_c65_the_same_answer_to_an_earlier_message_is_not_taken_for_it(
+async def test_the_same_answer_to_an_earlier_message_is_not_taken_for_it(
     restart: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     poster = Poster()
@@ -178,7 +188,8 @@ async def test_g83_c65_the_same_answer_to_an_earlier_message_is_not_taken_for_it
         assert len(await own_rows(here, room)) == 1
 
 
-async def test_g83_of_two_sends_at_once_each_is_found_as_itself(
+@guarantee(83)
+async def test_of_two_sends_at_once_each_is_found_as_itself(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     got: dict[str, Any] = {}
@@ -207,7 +218,8 @@ async def test_g83_of_two_sends_at_once_each_is_found_as_itself(
         assert len(requests(here, "post_message")) == 2
 
 
-async def test_g83_a_lost_event_is_found_too(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(83)
+async def test_a_lost_event_is_found_too(autojump_clock: trio.testing.MockClock) -> None:
     got: list[Any] = []
 
     async def think(call: Call) -> None:
@@ -223,7 +235,8 @@ async def test_g83_a_lost_event_is_found_too(autojump_clock: trio.testing.MockCl
         assert got == [{"id": row["id"], "message_type": "thought", "success": True}]
 
 
-async def test_g83_an_adapters_own_reply_is_found_too(
+@guarantee(83)
+async def test_an_adapters_own_reply_is_found_too(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def relay(call: Call) -> None:
@@ -238,7 +251,8 @@ async def test_g83_an_adapters_own_reply_is_found_too(
         assert [(e.kind, e.outcome) for e in here.seen(Posted)] == [("message", "ok")]
 
 
-async def test_g83_g41_a_turn_that_is_interrupted_ends_the_search(
+@guarantee(41, 83)
+async def test_a_turn_that_is_interrupted_ends_the_search(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     poster = Poster()
@@ -256,7 +270,8 @@ async def test_g83_g41_a_turn_that_is_interrupted_ends_the_search(
         assert poster.outcomes == []
 
 
-async def test_g83_a_room_that_cannot_be_read_leaves_the_outcome_unknown(
+@guarantee(83)
+async def test_a_room_that_cannot_be_read_leaves_the_outcome_unknown(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     poster = Poster()

@@ -15,6 +15,7 @@ from band_trio import SessionConfig
 from band_trio.localband.fault_rules import RequestFault
 from band_trio.runtime.turn.activity import WorkingIndicator
 from band_trio.trace import Marked, Posted, Recorded, RoomServed
+from tests.marks import case, guarantee
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
 from tests.runtime.views import (
     claims,
@@ -57,9 +58,10 @@ STORED: dict[str, Callable[..., Any]] = {
 # --------------------------------------------------------------------------- kept until accepted
 
 
+@guarantee(11, 12)
 @for_each("how", BREAKAGES)
 @for_each(("route", "behaviour"), [("processed", reply), ("failed", fail)], ids=["g11", "g12"])
-async def test_g11_g12_a_mark_is_tried_until_the_platform_has_it_and_nothing_runs_again(
+async def test_a_mark_is_tried_until_the_platform_has_it_and_nothing_runs_again(
     how: str, route: str, behaviour: Behaviour, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -83,7 +85,8 @@ async def test_g11_g12_a_mark_is_tried_until_the_platform_has_it_and_nothing_run
         assert len(here.band.attempts(message, here.account)) == 1
 
 
-async def test_g11_tries_are_spread_by_a_growing_wait_with_a_cap(
+@guarantee(11)
+async def test_tries_are_spread_by_a_growing_wait_with_a_cap(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     session = attrs.evolve(QUIET, settle_base_seconds=1, settle_cap_seconds=8)
@@ -101,7 +104,8 @@ async def test_g11_tries_are_spread_by_a_growing_wait_with_a_cap(
             assert longest / 2 <= wait <= longest
 
 
-async def test_g11_a_told_wait_is_obeyed(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(11)
+async def test_a_told_wait_is_obeyed(autojump_clock: trio.testing.MockClock) -> None:
     async with stage() as here:
         room = await here.room()
         async with here.running(QUIET):
@@ -112,7 +116,8 @@ async def test_g11_a_told_wait_is_obeyed(autojump_clock: trio.testing.MockClock)
         assert second - first == pytest.approx(90)
 
 
-async def test_g11_a_reconnect_causes_a_try(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(11)
+async def test_a_reconnect_causes_a_try(autojump_clock: trio.testing.MockClock) -> None:
     session = attrs.evolve(QUIET, settle_base_seconds=500, settle_cap_seconds=500)
     async with stage() as here:
         room = await here.room()
@@ -129,7 +134,8 @@ async def test_g11_a_reconnect_causes_a_try(autojump_clock: trio.testing.MockClo
             assert here.band.state(message, here.account) == "processed"
 
 
-async def test_g11_a_stopped_room_keeps_its_mark_until_the_play(
+@guarantee(11)
+async def test_a_stopped_room_keeps_its_mark_until_the_play(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -152,7 +158,8 @@ async def test_g11_a_stopped_room_keeps_its_mark_until_the_play(
         assert starts(here) == [message]
 
 
-async def test_g11_an_answer_from_before_the_play_neither_stops_the_room_nor_delays_the_mark(
+@guarantee(11)
+async def test_an_answer_from_before_the_play_neither_stops_the_room_nor_delays_the_mark(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -175,7 +182,8 @@ async def test_g11_an_answer_from_before_the_play_neither_stops_the_room_nor_del
         assert here.adapter.interrupts == []
 
 
-async def test_g11_an_entry_outlives_its_room(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(11)
+async def test_an_entry_outlives_its_room(autojump_clock: trio.testing.MockClock) -> None:
     async with stage() as here:
         room = await here.room()
         async with here.running(QUIET):
@@ -190,7 +198,8 @@ async def test_g11_an_entry_outlives_its_room(autojump_clock: trio.testing.MockC
         assert starts(here) == [message]
 
 
-async def test_g12_a_refused_error_text_is_replaced_by_the_bare_class_name(
+@guarantee(12)
+async def test_a_refused_error_text_is_replaced_by_the_bare_class_name(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(fail) as here:
@@ -205,7 +214,8 @@ async def test_g12_a_refused_error_text_is_replaced_by_the_bare_class_name(
         assert starts(here) == [message]
 
 
-async def test_g37_the_report_comes_behind_the_final_mark_and_once(
+@guarantee(37)
+async def test_the_report_comes_behind_the_final_mark_and_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage(fail) as here:
@@ -220,7 +230,8 @@ async def test_g37_the_report_comes_behind_the_final_mark_and_once(
         assert len(sent(here, "post_event")) == 1
 
 
-async def test_c10_a_room_with_too_many_unconfirmed_records_claims_nothing_new(
+@case("C10")
+async def test_a_room_with_too_many_unconfirmed_records_claims_nothing_new(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     session = attrs.evolve(QUIET, room_unsettled=3, settle_base_seconds=5, settle_cap_seconds=5)
@@ -265,9 +276,11 @@ async def reconnect(here: Stage, room: str) -> None:
     await trio.lowlevel.checkpoint()
 
 
+@guarantee(13)
+@case("C11")
 @for_each("act", [interrupt, stop, leave, reconnect], ids=lambda act: act.__name__)
 @for_each(("route", "behaviour"), [("processed", reply), ("failed", fail)])
-async def test_g13_c11_a_mark_in_flight_is_cut_off_by_nothing_and_then_kept(
+async def test_a_mark_in_flight_is_cut_off_by_nothing_and_then_kept(
     route: str,
     behaviour: Behaviour,
     act: Callable[[Stage, str], Awaitable[None]],
@@ -304,8 +317,10 @@ async def leave_and_come_back(here: Stage, room: str) -> None:
     here.band.send_frame(here.account, f"agent_rooms:{here.account.id}", "room_added", {"id": room})
 
 
+@guarantee(13, 14)
+@case("C11")
 @for_each("act", [interrupt, stop_and_play, leave_and_come_back], ids=lambda act: act.__name__)
-async def test_g13_g14_c11_after_a_mark_that_hangs_only_the_mark_is_repeated(
+async def test_after_a_mark_that_hangs_only_the_mark_is_repeated(
     act: Callable[[Stage, str], Awaitable[None]], autojump_clock: trio.testing.MockClock
 ) -> None:
     """Meanwhile the platform serves the message again, by its list and by push."""
@@ -332,7 +347,8 @@ async def test_g13_g14_c11_after_a_mark_that_hangs_only_the_mark_is_repeated(
         assert here.band.attempts(message, here.account) == ["success"]
 
 
-async def test_g13_after_its_own_deadline_a_mark_is_kept_as_unconfirmed(
+@guarantee(13)
+async def test_after_its_own_deadline_a_mark_is_kept_as_unconfirmed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -353,8 +369,9 @@ async def test_g13_after_its_own_deadline_a_mark_is_kept_as_unconfirmed(
         assert starts(here) == [message, behind]
 
 
+@guarantee(13)
 @pytest.mark.parametrize("grace", [0, 10])
-async def test_g13_a_stop_of_the_agent_lets_a_mark_in_flight_finish(
+async def test_a_stop_of_the_agent_lets_a_mark_in_flight_finish(
     grace: float, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -368,7 +385,8 @@ async def test_g13_a_stop_of_the_agent_lets_a_mark_in_flight_finish(
         assert here.reports[0].graceful
 
 
-async def test_g13_g14_a_room_that_breaks_does_not_cut_off_a_mark_or_run_it_again(
+@guarantee(13, 14)
+async def test_a_room_that_breaks_does_not_cut_off_a_mark_or_run_it_again(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task beside the mark fails and cancels the whole room."""
@@ -398,8 +416,10 @@ async def test_g13_g14_a_room_that_breaks_does_not_cut_off_a_mark_or_run_it_agai
 # --------------------------------------------------------------------------- never run again
 
 
+@guarantee(14)
+@case("C11")
 @for_each("how", BREAKAGES)
-async def test_g14_c11_a_message_whose_mark_is_lost_is_not_run_again_when_it_is_served_again(
+async def test_a_message_whose_mark_is_lost_is_not_run_again_when_it_is_served_again(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """By push, by list, after a reconnect: the platform still has it as `processing`."""
@@ -424,9 +444,11 @@ async def test_g14_c11_a_message_whose_mark_is_lost_is_not_run_again_when_it_is_
         assert here.band.attempts(message, here.account) == ["success"]
 
 
+@guarantee(14, 15, 16)
+@case("C10")
 @for_each("then", ["422", "404", "409"])
 @for_each("how", STORED)
-async def test_g14_g15_g16_c10_a_mark_that_was_stored_without_an_answer_is_settled(
+async def test_a_mark_that_was_stored_without_an_answer_is_settled(
     how: str, then: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Its repetition finds no live attempt: that is no failure."""
@@ -455,9 +477,11 @@ FINAL = {
 }
 
 
+@guarantee(15)
+@case("C10")
 @for_each("how", FINAL)
 @for_each(("route", "behaviour"), [("processed", reply), ("failed", fail)])
-async def test_g15_c10_a_final_answer_ends_the_matter(
+async def test_a_final_answer_ends_the_matter(
     how: str, route: str, behaviour: Behaviour, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -480,7 +504,8 @@ async def test_g15_c10_a_final_answer_ends_the_matter(
         assert reports == (1 if route == "failed" and how != "404" else 0)
 
 
-async def test_g12_a_retry_waits_for_the_failed_mark_of_the_run_before(
+@guarantee(12)
+async def test_a_retry_waits_for_the_failed_mark_of_the_run_before(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:

@@ -13,6 +13,7 @@ from band_trio.trace import (
     Recorded,
     ShutDown,
 )
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call
 from tests.runtime.lifecycle_kit import (
     life,
@@ -29,7 +30,8 @@ async def hang(call: Call) -> None:
 # ------------------------------------------------------------------ the report
 
 
-async def test_g53_a_mark_that_is_not_confirmed_is_no_graceful_end(
+@guarantee(53)
+async def test_a_mark_that_is_not_confirmed_is_no_graceful_end(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -43,7 +45,8 @@ async def test_g53_a_mark_that_is_not_confirmed_is_no_graceful_end(
             await here.settled(message)
 
 
-async def test_g53_a_mark_that_is_confirmed_in_the_grace_is_a_graceful_end(
+@guarantee(53)
+async def test_a_mark_that_is_confirmed_in_the_grace_is_a_graceful_end(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -68,7 +71,8 @@ async def test_g53_a_mark_that_is_confirmed_in_the_grace_is_a_graceful_end(
         assert reports[0].duration < 20.0, "and no longer"
 
 
-async def test_g53_a_handler_that_cannot_be_ended_is_named_and_waited_for(
+@guarantee(53)
+async def test_a_handler_that_cannot_be_ended_is_named_and_waited_for(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -101,7 +105,8 @@ async def test_g53_a_handler_that_cannot_be_ended_is_named_and_waited_for(
         await here.assert_nothing_left()
 
 
-async def test_g53_the_trace_says_the_same_as_the_report(
+@guarantee(53)
+async def test_the_trace_says_the_same_as_the_report(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life(hang) as here:
@@ -113,9 +118,11 @@ async def test_g53_the_trace_says_the_same_as_the_report(
 # ------------------------------------------------------------------ hooks
 
 
+@guarantee(56)
+@case("C57")
 @for_each("hook", ["on_cleanup", "cleanup_all", "registered"])
 @for_each("how", ["raises", "raises a group", "raises BaseException", "hangs"])
-async def test_g56_c57_a_clean_up_that_fails_is_in_the_report_and_nothing_else(
+async def test_a_clean_up_that_fails_is_in_the_report_and_nothing_else(
     hook: str, how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     class Odd(BaseException):
@@ -145,7 +152,9 @@ async def test_g56_c57_a_clean_up_that_fails_is_in_the_report_and_nothing_else(
         assert len(here.seen(CleanedUp)) == 2
 
 
-async def test_g56_c57_hooks_may_still_use_the_platform(
+@guarantee(56)
+@case("C57")
+async def test_hooks_may_still_use_the_platform(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:

@@ -19,6 +19,7 @@ from band_trio import (
 )
 from band_trio.errors import BandApiError, BandError
 from band_trio.trace import EpochBegan
+from tests.marks import case, guarantee
 from tests.runtime.lifecycle_kit import (
     OVERHEAD,
     LifeStage,
@@ -41,9 +42,11 @@ STRIKES = pytest.mark.parametrize("strike", [by_caller, by_stop])
 # ------------------------------------------------------------------ cut short
 
 
+@guarantee(57, 58)
+@case("C54")
 @pytest.mark.slow
 @STRIKES
-async def test_g57_g58_c54_a_start_that_is_cut_at_any_step_leaves_nothing(
+async def test_a_start_that_is_cut_at_any_step_leaves_nothing(
     strike: Strike, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -125,9 +128,10 @@ WAITS: dict[str, Callable[[LifeStage], Awaitable[dict[str, Any]]]] = {
 }
 
 
+@guarantee(58)
 @STRIKES
 @pytest.mark.parametrize("wait", WAITS)
-async def test_g58_a_start_that_waits_is_ended_at_once(
+async def test_a_start_that_waits_is_ended_at_once(
     wait: str, strike: Strike, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -152,7 +156,8 @@ async def test_g58_a_start_that_waits_is_ended_at_once(
         await here.assert_nothing_left()
 
 
-async def test_g58_the_caller_of_nursery_start_can_give_up(
+@guarantee(58)
+async def test_the_caller_of_nursery_start_can_give_up(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -248,8 +253,10 @@ def assert_helpful(error: BaseException) -> None:
         assert re.search("[Cc]heck|URL right", str(error)), str(error)
 
 
+@guarantee(57, 60)
+@case("C18", "C54")
 @for_each("fault", AT_ONCE, ids=lambda fault: fault.__name__)
-async def test_g57_g60_c18_c54_a_definite_failure_of_the_start_is_raised_as_it_is_and_leaves_nothing(
+async def test_a_definite_failure_of_the_start_is_raised_as_it_is_and_leaves_nothing(
     fault: Callable[[LifeStage], None], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -270,8 +277,10 @@ async def test_g57_g60_c18_c54_a_definite_failure_of_the_start_is_raised_as_it_i
             await here.settled(await here.say(await here.room(), "the next start works"))
 
 
+@guarantee(57)
+@case("C54")
 @pytest.mark.parametrize("fault", AFTER_PATIENCE, ids=lambda fault: fault.__name__)
-async def test_g57_c54_a_transient_failure_is_told_once_and_raised_when_the_patience_is_over(
+async def test_a_transient_failure_is_told_once_and_raised_when_the_patience_is_over(
     fault: Callable[[LifeStage], None],
     autojump_clock: trio.testing.MockClock,
     caplog: pytest.LogCaptureFixture,
@@ -294,7 +303,8 @@ async def test_g57_c54_a_transient_failure_is_told_once_and_raised_when_the_pati
         await here.assert_nothing_left()
 
 
-async def test_g57_transient_failures_within_the_patience_only_delay_the_start(
+@guarantee(57)
+async def test_transient_failures_within_the_patience_only_delay_the_start(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -310,7 +320,8 @@ async def test_g57_transient_failures_within_the_patience_only_delay_the_start(
         await here.assert_nothing_left()
 
 
-async def test_g57_the_adapter_is_up_before_the_socket_exists(
+@guarantee(57)
+async def test_the_adapter_is_up_before_the_socket_exists(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:

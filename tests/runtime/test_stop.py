@@ -20,6 +20,7 @@ from band_trio.trace import (
     ShutDown,
     Started,
 )
+from tests.marks import case, guarantee
 from tests.runtime.harness import Behaviour, Call, reply
 from tests.runtime.lifecycle_kit import (
     OVERHEAD,
@@ -45,7 +46,8 @@ def working(seconds: float) -> Behaviour:
 # ------------------------------------------------------------------ the deadline
 
 
-async def test_g51_an_idle_agent_stops_at_once(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(51)
+async def test_an_idle_agent_stops_at_once(autojump_clock: trio.testing.MockClock) -> None:
     async with life() as here:
         for _ in range(5):
             await here.room()
@@ -56,7 +58,9 @@ async def test_g51_an_idle_agent_stops_at_once(autojump_clock: trio.testing.Mock
         )  # fmt: skip
 
 
-async def test_g51_g53_c50_turns_of_all_rooms_are_cut_off_together_and_served_again(
+@guarantee(51, 53)
+@case("C50")
+async def test_turns_of_all_rooms_are_cut_off_together_and_served_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life(hang) as here:
@@ -80,7 +84,8 @@ async def test_g51_g53_c50_turns_of_all_rooms_are_cut_off_together_and_served_ag
             assert here.band.attempts(message, here.account) == ["success"], "the same attempt"
 
 
-async def test_g51_the_grace_lets_turns_finish(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(51)
+async def test_the_grace_lets_turns_finish(autojump_clock: trio.testing.MockClock) -> None:
     async with life() as here:
         quick, slow = await here.room(), await here.room()
         here.adapter.on("quick")(working(12))
@@ -96,9 +101,11 @@ async def test_g51_the_grace_lets_turns_finish(autojump_clock: trio.testing.Mock
         assert ends == [(first, "returned"), (second, "shutdown")]
 
 
+@guarantee(51)
+@case("C53")
 @for_each("second", [0.0, 1.0, 25.0])
 @for_each("phase", ["turn", "on_cleanup", "cleanup_all", "mark", "pending mark"])
-async def test_g51_c53_a_second_stop_can_only_bring_the_end_forward(
+async def test_a_second_stop_can_only_bring_the_end_forward(
     phase: str, second: float, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Whatever the first stop is waiting for; one that allows more time changes nothing."""
@@ -132,7 +139,9 @@ async def test_g51_c53_a_second_stop_can_only_bring_the_end_forward(
         assert len(here.seen(ShutDown)) == 1
 
 
-async def test_g51_c51_everything_hangs_at_once(autojump_clock: trio.testing.MockClock) -> None:
+@guarantee(51)
+@case("C51")
+async def test_everything_hangs_at_once(autojump_clock: trio.testing.MockClock) -> None:
     """Marks, reports, hooks and the socket: each has a deadline, and the next part its turn."""
     async with life() as here:
         busy, marking = await here.room(), await here.room()
@@ -180,7 +189,8 @@ async def test_g51_c51_everything_hangs_at_once(autojump_clock: trio.testing.Moc
         assert closed == ["began", "ended"], "a clean-up that hangs leaves the next one its time"
 
 
-async def test_g51_a_slow_mark_leaves_the_clean_up_its_time(
+@guarantee(51)
+async def test_a_slow_mark_leaves_the_clean_up_its_time(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -194,7 +204,9 @@ async def test_g51_a_slow_mark_leaves_the_clean_up_its_time(
         assert (report.settles_pending, report.graceful) == (1, False)
 
 
-async def test_g51_c51_a_silent_peer_gets_no_more_than_what_is_left_of_the_overhead(
+@guarantee(51)
+@case("C51")
+async def test_a_silent_peer_gets_no_more_than_what_is_left_of_the_overhead(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -211,7 +223,9 @@ async def test_g51_c51_a_silent_peer_gets_no_more_than_what_is_left_of_the_overh
         assert trio.current_time() - began <= OVERHEAD
 
 
-async def test_g51_c51_a_healthy_end_sends_one_close_frame_and_leaves_no_topics(
+@guarantee(51)
+@case("C51")
+async def test_a_healthy_end_sends_one_close_frame_and_leaves_no_topics(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -221,7 +235,8 @@ async def test_g51_c51_a_healthy_end_sends_one_close_frame_and_leaves_no_topics(
         assert "left" not in [row.what for row in here.band.log.of(SocketRecord)]
 
 
-async def test_g51_a_stop_while_the_socket_is_down_waits_for_nothing(
+@guarantee(51)
+async def test_a_stop_while_the_socket_is_down_waits_for_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -238,7 +253,9 @@ async def test_g51_a_stop_while_the_socket_is_down_waits_for_nothing(
         assert trio.current_time() == began
 
 
-async def test_g51_c53_stop_from_a_handler_lets_that_handler_finish(
+@guarantee(51)
+@case("C53")
+async def test_stop_from_a_handler_lets_that_handler_finish(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -259,7 +276,9 @@ async def test_g51_c53_stop_from_a_handler_lets_that_handler_finish(
         await here.assert_nothing_left()
 
 
-async def test_g51_c53_stop_without_grace_from_a_handler_releases_its_message(
+@guarantee(51)
+@case("C53")
+async def test_stop_without_grace_from_a_handler_releases_its_message(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life() as here:
@@ -292,7 +311,8 @@ async def test_g51_c53_stop_without_grace_from_a_handler_releases_its_message(
 # ------------------------------------------------------------------ nothing new
 
 
-async def test_g52_after_stop_nothing_is_claimed_read_or_joined(
+@guarantee(52)
+async def test_after_stop_nothing_is_claimed_read_or_joined(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life(working(5)) as here:
@@ -319,8 +339,9 @@ async def test_g52_after_stop_nothing_is_claimed_read_or_joined(
         await here.assert_nothing_left()
 
 
+@guarantee(52)
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "unanswered"])
-async def test_g52_a_claim_in_flight_starts_no_handler(
+async def test_a_claim_in_flight_starts_no_handler(
     answered: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -346,8 +367,9 @@ async def test_g52_a_claim_in_flight_starts_no_handler(
         assert here.band.attempts(message, here.account) == ["success"]
 
 
+@guarantee(52)
 @pytest.mark.parametrize("route", ["participants", "context"])
-async def test_g52_a_claimed_message_that_has_not_started_is_released(
+async def test_a_claimed_message_that_has_not_started_is_released(
     route: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with life() as here:
@@ -371,7 +393,8 @@ async def test_g52_a_claimed_message_that_has_not_started_is_released(
         assert reports[0].graceful, "no turn was cancelled"
 
 
-async def test_g52_a_stop_between_reconnects_reads_nothing_more(
+@guarantee(52)
+async def test_a_stop_between_reconnects_reads_nothing_more(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life(working(10)) as here:

@@ -13,6 +13,7 @@ import trio.testing
 from band_trio import MessagePostError, SessionConfig
 from band_trio.localband.faults import Faults
 from band_trio.trace import TraceEvent
+from tests.marks import guarantee
 from tests.runtime.harness import Call, Stage, stage
 from tests.runtime.invariants import check, check_final
 from tests.runtime.lifecycle_kit import AtStep, stride
@@ -62,9 +63,10 @@ async def answers(here: Stage, room: str) -> list[str]:
     return [row["content"].split(" ", 1)[-1] for row in said if row["message_type"] == "text"]
 
 
+@guarantee(10, 11, 12, 76)
 @for_each("fault", FAULTS)
 @for_each("route", ROUTES)
-async def test_g10_g11_g12_g76_any_fault_of_any_request_of_a_turn(
+async def test_any_fault_of_any_request_of_a_turn(
     route: str, fault: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage(careful) as here:
@@ -146,9 +148,10 @@ async def strike_in_a_turn(end: End, step: int) -> bool:
         return struck.is_set()
 
 
+@guarantee(13, 40, 41, 54)
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [interrupt, stop_and_play, leave_and_return, cut])
-def test_g13_g40_g41_g54_a_turn_that_is_ended_at_any_step(end: End) -> None:
+def test_a_turn_that_is_ended_at_any_step(end: End) -> None:
     step, struck = 1, True
     while struck and step < 400:
         struck = trio.run(

@@ -18,6 +18,7 @@ from band_trio.tools.failures import AgentFailure
 from band_trio.tools.protocol import AgentToolsProtocol
 from band_trio.trace import Consumed, Ended, Recorded
 from band_trio.types import PlatformMessage
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
 from tests.runtime.views import lasting, payload, push_again, sent
 from tests.support.for_each import for_each
@@ -44,6 +45,8 @@ def raising(error: BaseException) -> Any:
     return behaviour
 
 
+@guarantee(44)
+@case("C18")
 @for_each(
     ("error", "text"),
     [
@@ -56,7 +59,7 @@ def raising(error: BaseException) -> Any:
     ],
     ids=["error", "foreign", "asyncio", "group of one", "group", "generator exit"],
 )
-async def test_g44_c18_whatever_leaves_the_handler_fails_that_turn_only(
+async def test_whatever_leaves_the_handler_fails_that_turn_only(
     error: BaseException, text: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -70,7 +73,8 @@ async def test_g44_c18_whatever_leaves_the_handler_fails_that_turn_only(
         assert await failed_text(here, bad) == text
 
 
-async def test_g43_the_turn_ends_when_its_nursery_has_ended(
+@guarantee(43)
+async def test_the_turn_ends_when_its_nursery_has_ended(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -93,7 +97,8 @@ async def test_g43_the_turn_ends_when_its_nursery_has_ended(
             assert trio.current_time() - began == pytest.approx(10, abs=0.1)
 
 
-async def test_g43_an_error_in_the_turns_nursery_fails_the_turn(
+@guarantee(43)
+async def test_an_error_in_the_turns_nursery_fails_the_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -115,7 +120,8 @@ async def test_g43_an_error_in_the_turns_nursery_fails_the_turn(
         assert await failed_text(here, message) == "LookupError: beside"
 
 
-async def test_g47_a_handler_that_takes_too_long_fails_with_a_text_that_names_the_limit(
+@guarantee(47)
+async def test_a_handler_that_takes_too_long_fails_with_a_text_that_names_the_limit(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -136,8 +142,9 @@ async def test_g47_a_handler_that_takes_too_long_fails_with_a_text_that_names_th
         assert [failure["code"] for failure in await errors_in(here, room)] == ["timeout"]
 
 
+@guarantee(47)
 @pytest.mark.parametrize("how", ["hangs", "swallows"])
-async def test_g47_a_preprocessor_that_takes_too_long_fails_the_turn(
+async def test_a_preprocessor_that_takes_too_long_fails_the_turn(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     class Stuck(DefaultPreprocessor):
@@ -165,7 +172,8 @@ async def test_g47_a_preprocessor_that_takes_too_long_fails_the_turn(
         assert here.adapter.texts == ["warm", "next"]
 
 
-async def test_g47_loading_the_history_is_not_under_the_limit_of_the_turn(
+@guarantee(47)
+async def test_loading_the_history_is_not_under_the_limit_of_the_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -176,7 +184,8 @@ async def test_g47_loading_the_history_is_not_under_the_limit_of_the_turn(
         assert [call.bootstrap for call in here.adapter.calls] == [False]
 
 
-async def test_g17_an_interrupt_ends_a_preprocessor_that_hangs(
+@guarantee(17)
+async def test_an_interrupt_ends_a_preprocessor_that_hangs(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Stuck(DefaultPreprocessor):
@@ -195,7 +204,8 @@ async def test_g17_an_interrupt_ends_a_preprocessor_that_hangs(
             assert trio.current_time() - began < 0.1
 
 
-async def test_g47_g70_a_detached_turn_has_no_limit_and_is_marked_at_its_real_end(
+@guarantee(47, 70)
+async def test_a_detached_turn_has_no_limit_and_is_marked_at_its_real_end(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -214,7 +224,8 @@ async def test_g47_g70_a_detached_turn_has_no_limit_and_is_marked_at_its_real_en
             await here.settled(message)
 
 
-async def test_g42_tools_of_a_finished_turn_do_nothing(
+@guarantee(42)
+async def test_tools_of_a_finished_turn_do_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -247,8 +258,9 @@ async def test_g42_tools_of_a_finished_turn_do_nothing(
             assert len(here.band.log.requests()) == requests
 
 
+@guarantee(69)
 @for_each("how", ["nothing", "raises", "reports", "reports and raises", "off"])
-async def test_g69_a_given_up_message_shows_exactly_one_error(
+async def test_a_given_up_message_shows_exactly_one_error(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -273,7 +285,8 @@ async def test_g69_a_given_up_message_shows_exactly_one_error(
         assert "secret words" not in str(failures)
 
 
-async def test_g69_a_failed_report_of_the_adapter_is_replaced_by_ours(
+@guarantee(69)
+async def test_a_failed_report_of_the_adapter_is_replaced_by_ours(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -292,7 +305,9 @@ async def test_g69_a_failed_report_of_the_adapter_is_replaced_by_ours(
         assert [f["provider"] for f in await errors_in(here, room)] == ["band-runtime"]
 
 
-async def test_g01_c17_a_handler_that_swallows_its_cancellation_is_interrupted_all_the_same(
+@guarantee(1)
+@case("C17")
+async def test_a_handler_that_swallows_its_cancellation_is_interrupted_all_the_same(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -336,7 +351,8 @@ class Approving(Scripted):
         return text == "yes"
 
 
-async def test_g02_a_chat_control_is_consumed_while_a_turn_runs(
+@guarantee(2)
+async def test_a_chat_control_is_consumed_while_a_turn_runs(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -366,8 +382,9 @@ async def test_g02_a_chat_control_is_consumed_while_a_turn_runs(
         assert here.band.attempts(yes, here.account) == ["success"]
 
 
+@guarantee(2, 19, 21)
 @pytest.mark.parametrize("says", ["processed", "what it said when it was new"])
-async def test_g02_g19_g21_an_old_copy_of_a_chat_control_is_not_offered_during_a_turn(
+async def test_an_old_copy_of_a_chat_control_is_not_offered_during_a_turn(
     says: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:

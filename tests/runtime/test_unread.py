@@ -10,11 +10,13 @@ import trio.testing
 
 from band_trio import SessionConfig
 from band_trio.localband.room import Message
+from tests.marks import guarantee
 from tests.runtime.harness import stage
 from tests.runtime.views import sent
 
 
-async def test_g26_g27_an_unreadable_row_at_the_head_holds_nobody_up(
+@guarantee(26, 27)
+async def test_an_unreadable_row_at_the_head_holds_nobody_up(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     render = Message.render
@@ -40,7 +42,8 @@ async def test_g26_g27_an_unreadable_row_at_the_head_holds_nobody_up(
         assert here.adapter.texts == ["first", "second"]
 
 
-async def test_g25_a_list_that_cannot_be_read_is_told_until_it_can(
+@guarantee(25)
+async def test_a_list_that_cannot_be_read_is_told_until_it_can(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage() as here:
@@ -67,7 +70,8 @@ async def test_g25_a_list_that_cannot_be_read_is_told_until_it_can(
             assert agent.health().rooms == {"idle": 2}
 
 
-async def test_g32_speculative_reads_that_fail_stay_within_the_rate_too(
+@guarantee(32)
+async def test_speculative_reads_that_fail_stay_within_the_rate_too(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     session = SessionConfig(idle_resync_seconds=60, idle_resync_max_seconds=60)
@@ -82,7 +86,8 @@ async def test_g32_speculative_reads_that_fail_stay_within_the_rate_too(
             assert 300 <= len(sent(here, "next")) - began <= 2 * 200 + 4 + 1
 
 
-async def test_g32_a_read_that_a_hint_asks_for_takes_no_token(
+@guarantee(32)
+async def test_a_read_that_a_hint_asks_for_takes_no_token(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The bucket is empty for minutes; the room that is told of work reads at once."""

@@ -14,6 +14,7 @@ from band_trio.contract import AgentInput
 from band_trio.errors import BandApiError, BandToolError
 from band_trio.tools.failures import AgentFailure
 from band_trio.trace import Marked, Recorded
+from tests.marks import case, guarantee
 from tests.runtime.harness import Behaviour, Call, Scripted, Stage, reply, stage
 from tests.support.for_each import for_each
 
@@ -150,8 +151,10 @@ async def rows(here: Stage, room: str) -> list[dict[str, Any]]:
     return [row for row in everything if row["sender_id"] == here.account.id]
 
 
+@guarantee(67, 68)
+@case("C12")
 @for_each("behaviour", VERDICTS, ids=lambda each: each.__name__)
-async def test_g67_g68_c12_what_was_recorded_decides(
+async def test_what_was_recorded_decides(
     behaviour: Behaviour, autojump_clock: trio.testing.MockClock
 ) -> None:
     record, seen = VERDICTS[behaviour]
@@ -167,8 +170,9 @@ async def test_g67_g68_c12_what_was_recorded_decides(
         assert len(here.adapter.calls) == 1
 
 
+@guarantee(67)
 @pytest.mark.parametrize("status", [403, 422])
-async def test_g67_a_send_that_was_refused_is_no_reply(
+async def test_a_send_that_was_refused_is_no_reply(
     status: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage(is_refused) as here:
@@ -179,8 +183,10 @@ async def test_g67_a_send_that_was_refused_is_no_reply(
         assert [event.kind for event in here.seen(Recorded)] == ["failed"]
 
 
+@guarantee(67, 76)
+@case("C25")
 @for_each("lost", ["504", "cut", "hang"])
-async def test_g67_g76_c25_a_send_of_unknown_outcome_counts_as_a_reply(
+async def test_a_send_of_unknown_outcome_counts_as_a_reply(
     lost: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage(outcome_unknown) as here:
@@ -197,7 +203,8 @@ async def test_g67_g76_c25_a_send_of_unknown_outcome_counts_as_a_reply(
         assert len(here.band.log.requests("post_message")) == 1
 
 
-async def test_g67_a_report_that_could_not_be_posted_leaves_the_room_ours(
+@guarantee(67)
+async def test_a_report_that_could_not_be_posted_leaves_the_room_ours(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def tries_to_report(call: Call) -> None:
@@ -240,8 +247,9 @@ class Bare:
             raise self.error
 
 
+@guarantee(67)
 @pytest.mark.parametrize("make", [lambda: Unjudged(nothing), Bare], ids=["unjudged", "bare"])
-async def test_g67_without_judging_returning_is_success(
+async def test_without_judging_returning_is_success(
     make: Callable[[], Any], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -252,8 +260,9 @@ async def test_g67_without_judging_returning_is_success(
         assert await rows(here, room) == []
 
 
+@guarantee(67)
 @pytest.mark.parametrize("make", [lambda: Unjudged(replies_and_raises), lambda: Bare(ValueError())])
-async def test_g67_without_judging_raising_is_failure(
+async def test_without_judging_raising_is_failure(
     make: Callable[[], Any], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stage() as here:
@@ -270,7 +279,8 @@ class Declining:
         await trio.lowlevel.checkpoint()
 
 
-async def test_g67_a_message_that_the_preprocessor_declines_is_processed_unjudged(
+@guarantee(67)
+async def test_a_message_that_the_preprocessor_declines_is_processed_unjudged(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
@@ -283,7 +293,8 @@ async def test_g67_a_message_that_the_preprocessor_declines_is_processed_unjudge
         assert [event.kind for event in here.seen(Recorded)] == ["processed"]
 
 
-async def test_g68_what_a_turn_says_or_how_long_it_takes_does_not_count(
+@guarantee(68)
+async def test_what_a_turn_says_or_how_long_it_takes_does_not_count(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The same effects under all circumstances: other texts, times, rooms, orders."""

@@ -17,6 +17,7 @@ from band_trio import (
     ShutdownReport,
 )
 from band_trio.tools.protocol import AgentToolsProtocol
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, reply
 from tests.runtime.lifecycle_kit import LifeStage, Noted, life, raises
 
@@ -33,9 +34,11 @@ async def swallows(*args: object) -> None:
         return  # noqa: ASYNC104 - the case
 
 
+@guarantee(47)
+@case("C17")
 @pytest.mark.parametrize("indicator", [True, False])
 @pytest.mark.parametrize("how", ["timeout", "interrupt", "interrupt, late"])
-async def test_g47_c17_a_handler_that_goes_on_after_its_end_is_named(
+async def test_a_handler_that_goes_on_after_its_end_is_named(
     how: str,
     indicator: bool,
     autojump_clock: trio.testing.MockClock,
@@ -62,7 +65,8 @@ async def test_g47_c17_a_handler_that_goes_on_after_its_end_is_named(
             await here.settled(await here.say(room, "next"))
 
 
-async def test_g47_a_turn_that_ends_when_it_is_told_to_is_not_named(
+@guarantee(47)
+async def test_a_turn_that_ends_when_it_is_told_to_is_not_named(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with life() as here:
@@ -78,7 +82,8 @@ async def test_g47_a_turn_that_ends_when_it_is_told_to_is_not_named(
             assert "still runs" not in caplog.text
 
 
-async def test_g47_a_preprocessor_that_goes_on_after_its_end_is_named(
+@guarantee(47)
+async def test_a_preprocessor_that_goes_on_after_its_end_is_named(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Stuck(DefaultPreprocessor):
@@ -122,9 +127,10 @@ async def provoke(here: LifeStage, hook: str, room: str) -> None:
             await here.say(room, "m")
 
 
+@guarantee(48, 56)
 @pytest.mark.parametrize("hook", ["on_interrupt", "callback", "on_cleanup", "try_handle_control"])
 @pytest.mark.parametrize("how", [shielded, swallows])
-async def test_g48_g56_a_hook_that_does_not_end_is_named(
+async def test_a_hook_that_does_not_end_is_named(
     hook: str,
     how: Any,
     autojump_clock: trio.testing.MockClock,
@@ -153,8 +159,9 @@ async def test_g48_g56_a_hook_that_does_not_end_is_named(
         assert len(report.cleanup_errors) == (0 if hook != "on_cleanup" else 1 + (how is shielded))
 
 
+@guarantee(56)
 @pytest.mark.parametrize("hook", ["cleanup_all", "serve", "on_started"])
-async def test_g56_what_holds_up_the_end_is_named_meanwhile(
+async def test_what_holds_up_the_end_is_named_meanwhile(
     hook: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Serving(Noted):
@@ -184,7 +191,8 @@ async def test_g56_what_holds_up_the_end_is_named_meanwhile(
         assert any(hook in each for each in reports[0].cleanup_errors)
 
 
-async def test_g56_a_failure_of_another_hook_is_none_of_the_end(
+@guarantee(56)
+async def test_a_failure_of_another_hook_is_none_of_the_end(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with life(reply) as here:

@@ -29,6 +29,7 @@ from band_trio.localband.band import LocalAgent, LocalBand, open_local_band
 from band_trio.localband.delivery import Shelf
 from band_trio.localband.fault_rules import Cut, RequestRule
 from band_trio.localband.faults import Faults
+from tests.marks import guarantee
 
 ROOMS: Final = 200
 BUSY: Final = 40
@@ -196,9 +197,10 @@ class Soak:
         return ", ".join(figures)
 
 
+@guarantee(4, 11, 14, 21, 26, 77)
 @pytest.mark.slow
 @pytest.mark.soak
-async def test_g04_g11_g14_g21_g26_g77_soak(tmp_path: Path) -> None:
+async def test_soak(tmp_path: Path) -> None:
     faulthandler.cancel_dump_traceback_later()  # the net for tests that hang; this one has its own
     async with open_local_band() as band, trio.open_nursery() as nursery:
         here = Soak(band, band.register_agent("Scribe"), tmp_path)

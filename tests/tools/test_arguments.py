@@ -22,6 +22,7 @@ from band_trio.tools.chat_inputs import (
     SendMessageInput,
 )
 from band_trio.tools.definitions import argument
+from tests.marks import case
 from tests.support.for_each import for_each
 
 
@@ -56,6 +57,7 @@ class OneOfTwo:
             raise ValueError("one of left and right is needed")
 
 
+@case("C30")
 @for_each(
     ("mentions", "wanted"),
     [
@@ -71,12 +73,13 @@ class OneOfTwo:
         ((), []),
     ],
 )
-def test_c30_mentions_in_any_shape(mentions: Any, wanted: list[str]) -> None:
+def test_mentions_in_any_shape(mentions: Any, wanted: list[str]) -> None:
     args = {"content": "hi", "mentions": mentions}
 
     assert validate_tool_arguments("t", SendMessageInput, args).mentions == wanted
 
 
+@case("C30")
 @for_each(
     ("args", "wanted"),
     [
@@ -85,10 +88,11 @@ def test_c30_mentions_in_any_shape(mentions: Any, wanted: list[str]) -> None:
         ({"content": "hi \ud800", "mentions": ["a"]}, SendMessageInput("hi �", ["a"])),
     ],
 )
-def test_c30_the_whole_object(args: Any, wanted: SendMessageInput) -> None:
+def test_the_whole_object(args: Any, wanted: SendMessageInput) -> None:
     assert validate_tool_arguments("t", SendMessageInput, args) == wanted
 
 
+@case("C30")
 @for_each(
     ("args", "wanted"),
     [
@@ -100,13 +104,14 @@ def test_c30_the_whole_object(args: Any, wanted: SendMessageInput) -> None:
         ({"page": None, "page_size": " 8 "}, (1, 8)),
     ],
 )
-def test_c30_numbers_and_defaults(args: Any, wanted: tuple[int, int]) -> None:
+def test_numbers_and_defaults(args: Any, wanted: tuple[int, int]) -> None:
     found = validate_tool_arguments("t", LookupPeersInput, args)
 
     assert (found.page, found.page_size) == wanted
 
 
-def test_c30_other_types_are_repaired_too() -> None:
+@case("C30")
+def test_other_types_are_repaired_too() -> None:
     args = {
         "flag": "true",
         "ratio": "0.25",
@@ -121,6 +126,7 @@ def test_c30_other_types_are_repaired_too() -> None:
     )
 
 
+@case("C30")
 @for_each(
     ("args", "problem"),
     [
@@ -146,7 +152,7 @@ def test_c30_other_types_are_repaired_too() -> None:
         (7, "must be one JSON object"),
     ],
 )
-def test_c30_what_has_no_one_reading_is_told(args: Any, problem: str) -> None:
+def test_what_has_no_one_reading_is_told(args: Any, problem: str) -> None:
     with pytest.raises(InvalidToolArgumentsError) as caught:
         validate_tool_arguments("t", Everything, args)
 
@@ -155,8 +161,9 @@ def test_c30_what_has_no_one_reading_is_told(args: Any, problem: str) -> None:
     assert problem in text
 
 
+@case("C30")
 @for_each("mentions", ['{"id": "u1"}', ' {"handle": "x", "id": "u1"} ', {"id": "u1"}])
-def test_c30_one_mention_may_be_an_object(mentions: Any) -> None:
+def test_one_mention_may_be_an_object(mentions: Any) -> None:
     args = {"content": "x", "mentions": mentions}
 
     assert validate_tool_arguments("t", SendMessageInput, args).mentions == ["u1"]
@@ -168,7 +175,8 @@ def test_a_text_of_deeply_nested_mentions_is_a_wrong_mention() -> None:
     assert len(validate_tool_arguments("t", SendMessageInput, args).mentions) == 1
 
 
-def test_c30_every_problem_is_listed() -> None:
+@case("C30")
+def test_every_problem_is_listed() -> None:
     with pytest.raises(InvalidToolArgumentsError) as caught:
         validate_tool_arguments("band_send_event", SendEventInput, {"message_type": "loud"})
 

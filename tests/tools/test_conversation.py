@@ -23,6 +23,7 @@ from band_trio.tools.conversation import (
     to_platform_message,
 )
 from band_trio.types import PlatformMessage
+from tests.marks import case
 from tests.support.for_each import for_each
 
 PEOPLE: list[dict[str, Any]] = [
@@ -87,7 +88,8 @@ def test_a_message_without_time_or_roster_still_works() -> None:
     assert message.created_at.tzinfo is not None
 
 
-def test_c36_own_items_are_known_by_id_and_never_by_name() -> None:
+@case("C36")
+def test_own_items_are_known_by_id_and_never_by_name() -> None:
     rows = [
         _row(id="1", sender_id="me", sender_type="Agent"),
         _row(id="2", sender_id="other", sender_type="Agent", sender_name="Scribe"),
@@ -128,8 +130,9 @@ def test_what_stands_before_a_message() -> None:
     assert messages_before([_row(id="1"), _row(id="2")], "2") == [_row(id="1")]
 
 
+@case("C39")
 @for_each("name", ["System", " system ", "Sys\u200btem", "[System]"])
-def test_c39_a_participant_called_system_shows_a_handle(name: str) -> None:
+def test_a_participant_called_system_shows_a_handle(name: str) -> None:
     people = [{"id": "u1", "name": name, "handle": "sly"}]
 
     message = to_platform_message(_row(), room_id="r", participants=people)
@@ -139,8 +142,9 @@ def test_c39_a_participant_called_system_shows_a_handle(name: str) -> None:
     )
 
 
+@case("C39")
 @given(st.text(max_size=40), st.text(max_size=60))
-def test_c39_no_text_can_begin_a_line_as_somebody_else(name: str, content: str) -> None:
+def test_no_text_can_begin_a_line_as_somebody_else(name: str, content: str) -> None:
     row = _row(content=content, sender_name=name, sender_id="u9")
     lines = to_platform_message(row, room_id="r").format_for_llm().split("\n")
 
@@ -176,7 +180,8 @@ def test_an_empty_room_is_said_to_be_empty(people: list[dict[str, Any]]) -> None
     assert texts.ROSTER_OWN_WORDS not in text
 
 
-def test_c39_a_description_of_any_size_is_short() -> None:
+@case("C39")
+def test_a_description_of_any_size_is_short() -> None:
     people = [{"id": "u", "handle": "h", "description": "word " * 20_000}]
     line = build_participants_message(people).split("\n")[1]
 
@@ -184,9 +189,10 @@ def test_c39_a_description_of_any_size_is_short() -> None:
     assert line.endswith('…"')
 
 
+@case("C39")
 @given(st.lists(st.fixed_dictionaries({"id": st.just("x"), "name": st.text(), "handle": st.text(),
                                        "type": st.text(), "description": st.text()}), max_size=3))  # fmt: skip
-def test_c39_each_participant_takes_one_line(people: list[dict[str, Any]]) -> None:
+def test_each_participant_takes_one_line(people: list[dict[str, Any]]) -> None:
     lines = build_participants_message(people).splitlines()
     extra = 1 + (not people) + (texts.ROSTER_OWN_WORDS in lines)
 
@@ -194,6 +200,7 @@ def test_c39_each_participant_takes_one_line(people: list[dict[str, Any]]) -> No
     assert len(lines) == len(people) + 1 + extra
 
 
+@case("C39")
 @for_each(
     "name",
     [
@@ -206,7 +213,7 @@ def test_c39_each_participant_takes_one_line(people: list[dict[str, Any]]) -> No
         "B" * 100_000,
     ],
 )
-def test_c39_a_name_is_one_short_line_and_forges_no_speaker(name: str) -> None:
+def test_a_name_is_one_short_line_and_forges_no_speaker(name: str) -> None:
     people = [*PEOPLE, {"id": "u9", "name": name, "handle": "bob", "description": name}]
     row = _row(content="hi", sender_id="u9")
     said = to_platform_message(row, room_id="r", participants=people).format_for_llm()

@@ -32,6 +32,7 @@ from band_trio.tools.ledger import Ledger
 from band_trio.tools.narration import tool_result_content
 from band_trio.tools.results import RESULT_CHARS, tool_result_text
 from band_trio.types import TurnEffect
+from tests.marks import case
 from tests.support.for_each import for_each
 
 
@@ -178,8 +179,9 @@ CASES: list[tuple[Any, str, Any, Any]] = [
 ]  # fmt: skip
 
 
+@case("C32")
 @for_each(("tool", "name", "args", "value"), CASES)
-async def test_c32_every_kind_works(tool: Any, name: str, args: Any, value: Any) -> None:
+async def test_every_kind_works(tool: Any, name: str, args: Any, value: Any) -> None:
     assert custom.get_custom_tool_name(tool) == name
     outcome = await call(tool, args)
     assert (outcome.ok, outcome.value) == (True, value)
@@ -344,14 +346,16 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
+@case("C32")
 @for_each(("tool", "problem"), REFUSED)
-def test_c32_other_shapes_and_names_are_refused_at_construction(tool: Any, problem: str) -> None:
+def test_other_shapes_and_names_are_refused_at_construction(tool: Any, problem: str) -> None:
     with pytest.raises(BandConfigError) as caught:
         custom.reject_conflicting_tool_names([tool])
     assert problem in str(caught.value)
 
 
-def test_c32_one_name_twice_is_refused() -> None:
+@case("C32")
+def test_one_name_twice_is_refused() -> None:
     with pytest.raises(BandConfigError, match="two custom tools have the name 'search'"):
         FakeAgentTools(custom_tools=[search, named("search")])
 
@@ -414,14 +418,16 @@ RESULTS: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
+@case("C32")
 @for_each(("result", "value"), RESULTS)
-async def test_c32_results_are_plain_json(result: Any, value: Any) -> None:
+async def test_results_are_plain_json(result: Any, value: Any) -> None:
     outcome = await call((EmptyInput, lambda: result), {})
 
     assert (outcome.ok, outcome.value) == (True, value)
 
 
-async def test_c32_a_huge_result_is_capped_where_it_is_told() -> None:
+@case("C32")
+async def test_a_huge_result_is_capped_where_it_is_told() -> None:
     outcome = await call((EmptyInput, lambda: "x" * 3_000_000), {})
 
     assert outcome.ok
@@ -434,6 +440,7 @@ for _ in range(100_000):
     deep = [deep]
 
 
+@case("C32")
 @for_each(
     ("result", "why"),
     [
@@ -443,7 +450,7 @@ for _ in range(100_000):
     ],
     ids=["cyclic", "deep", "huge number"],
 )
-async def test_c32_a_result_that_cannot_be_shown_is_an_error_of_a_call_that_worked(
+async def test_a_result_that_cannot_be_shown_is_an_error_of_a_call_that_worked(
     result: Any, why: str
 ) -> None:
     tools = FakeAgentTools(custom_tools=[(EmptyInput, acting(result))])
@@ -478,6 +485,7 @@ def acting(result: Any = "done") -> Any:
 # --------------------------------------------------------------------------- errors
 
 
+@case("C32")
 @for_each(
     ("error", "text"),
     [
@@ -489,7 +497,7 @@ def acting(result: Any = "done") -> Any:
         (BandConnectionError("https://host/x?key=1"), "The platform could not be reached"),
     ],
 )
-async def test_c32_an_exception_is_an_answer_for_the_model(error: Exception, text: str) -> None:
+async def test_an_exception_is_an_answer_for_the_model(error: Exception, text: str) -> None:
     tools = FakeAgentTools(custom_tools=[acting(error)])
     tools.room.secrets = ("KEY-1",)
     outcome = await tools.execute_tool_call_structured("act", {})
@@ -510,8 +518,9 @@ class Foreign(BaseException):
     """A framework's own way to unwind, which is for the turn to judge."""
 
 
+@case("C32")
 @for_each("error", [KeyboardInterrupt(), RoomExecutionStoppedError("r"), Foreign("away")])
-async def test_c32_what_ends_a_turn_comes_out(error: BaseException) -> None:
+async def test_what_ends_a_turn_comes_out(error: BaseException) -> None:
     with pytest.raises(type(error)):
         await call(acting(error), {})
 
@@ -584,7 +593,8 @@ async def test_a_closed_turn_runs_nothing() -> None:
     assert "turn is over" in outcome.value
 
 
-async def test_c27_a_repeated_call_id_runs_once() -> None:
+@case("C27")
+async def test_a_repeated_call_id_runs_once() -> None:
     ran: list[int] = []
 
     async def count() -> int:
@@ -605,7 +615,8 @@ async def test_c27_a_repeated_call_id_runs_once() -> None:
 # --------------------------------------------------------------------------- time
 
 
-async def test_c20_a_time_limit_is_an_answer_for_the_model(autojump_clock: MockClock) -> None:
+@case("C20")
+async def test_a_time_limit_is_an_answer_for_the_model(autojump_clock: MockClock) -> None:
     async def slow() -> None:
         await trio.sleep(100)
 
@@ -618,7 +629,8 @@ async def test_c20_a_time_limit_is_an_answer_for_the_model(autojump_clock: MockC
     assert trio.current_time() - began == pytest.approx(2)
 
 
-async def test_c24_an_outer_cancellation_is_never_an_answer(autojump_clock: MockClock) -> None:
+@case("C24")
+async def test_an_outer_cancellation_is_never_an_answer(autojump_clock: MockClock) -> None:
     async def slow() -> None:
         await trio.sleep(100)
 
@@ -630,7 +642,8 @@ async def test_c24_an_outer_cancellation_is_never_an_answer(autojump_clock: Mock
     assert scope.cancelled_caught
 
 
-async def test_c21_a_sync_tool_is_abandoned_when_cancelled() -> None:
+@case("C21")
+async def test_a_sync_tool_is_abandoned_when_cancelled() -> None:
     go, started = threading.Event(), threading.Event()
 
     @custom.declares_turn_effect(TurnEffect.ACT)

@@ -25,6 +25,7 @@ from band_trio.tools.catalogue import (
 from band_trio.tools.definitions import BandTool
 from band_trio.tools.results import tool_result_text
 from band_trio.types import AdapterFeatures, Capability, ToolCallOutcome, ToolCategory
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 from tests.tools.kit import KEY, ROOM, Platform, open_tools, refusal
 
@@ -54,7 +55,8 @@ async def test_names_are_exact(name: str) -> None:
     assert outcome.error_message == outcome.value
 
 
-async def test_c30_bad_arguments_are_answered_and_nothing_is_requested() -> None:
+@case("C30")
+async def test_bad_arguments_are_answered_and_nothing_is_requested() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         args = {"mentions": ["@maria"]}
@@ -65,7 +67,8 @@ async def test_c30_bad_arguments_are_answered_and_nothing_is_requested() -> None
     assert platform.requests == []
 
 
-async def test_c30_whom_to_mention_is_told_where_nobody_is_mentioned() -> None:
+@case("C30")
+async def test_whom_to_mention_is_told_where_nobody_is_mentioned() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         outcome = await tools.execute_tool_call_structured("band_send_message", {"content": "x"})
@@ -117,7 +120,8 @@ async def test_a_stop_is_raised_out_of_dispatch() -> None:
 # --------------------------------------------------------------------------- once per call id
 
 
-async def test_c27_one_call_id_runs_once(autojump_clock: MockClock) -> None:
+@case("C27")
+async def test_one_call_id_runs_once(autojump_clock: MockClock) -> None:
     platform = Platform()
     values: list[Any] = []
 
@@ -271,8 +275,9 @@ _json = st.recursive(
 )
 
 
+@case("C30")
 @given(st.data(), st.sampled_from(list(TOOL_DEFINITIONS.values())))
-def test_c30_any_arguments_of_any_tool_have_an_outcome(data: st.DataObject, row: Any) -> None:
+def test_any_arguments_of_any_tool_have_an_outcome(data: st.DataObject, row: Any) -> None:
     names = [field.name for field in attrs.fields(row.input_model)]
     args = data.draw(_json | st.dictionaries(st.sampled_from([*names, "x"]), _json | _WORDS))
 
@@ -310,8 +315,10 @@ BY_ID: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@guarantee(87)
+@case("C69")
 @for_each("odd", ["x" * 70_000, "a\0b", "\ud800", "\r\n"], ids=lambda o: ascii(o[:6]))
-async def test_g87_c69_ids_and_cursors_of_a_model_fail_their_call_alone(odd: str) -> None:
+async def test_ids_and_cursors_of_a_model_fail_their_call_alone(odd: str) -> None:
     """Directly and by dispatch; with and without the check of the tool's own schema."""
     platform = Platform()
     async with open_tools(platform) as tools:

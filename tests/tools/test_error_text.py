@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from band_trio.errors import BandApiError, BandToolError, OutcomeUnknownError
 from band_trio.kit.hygiene import error_text, redact_credentials_deep
 from band_trio.tools.results import explain
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 
 KEY = "sk/very+secret=key~1234"
@@ -21,6 +22,7 @@ class Broken(Exception):
         raise RuntimeError("no text")
 
 
+@guarantee(79)
 @for_each(
     "leak",
     [
@@ -34,7 +36,7 @@ class Broken(Exception):
         "thnv_a_topsecretvalue",
     ],
 )
-def test_g79_credentials_are_masked(leak: str) -> None:
+def test_credentials_are_masked(leak: str) -> None:
     text = error_text(ValueError(f"call failed with {leak} at once"), LIMIT, [KEY])
 
     assert text.startswith("ValueError: call failed with ")
@@ -43,7 +45,8 @@ def test_g79_credentials_are_masked(leak: str) -> None:
         assert secret not in text
 
 
-def test_g79_long_text_keeps_head_and_tail() -> None:
+@guarantee(79)
+def test_long_text_keeps_head_and_tail() -> None:
     text = error_text(ValueError("head " + "x" * 10**6 + " tail"), LIMIT)
 
     assert len(text) <= LIMIT
@@ -51,13 +54,15 @@ def test_g79_long_text_keeps_head_and_tail() -> None:
     assert text.endswith(" tail")
 
 
-def test_g79_a_secret_at_the_cut_is_masked_before_cutting() -> None:
+@guarantee(79)
+def test_a_secret_at_the_cut_is_masked_before_cutting() -> None:
     text = error_text(ValueError("x" * 480 + KEY * 3 + "y" * 2000), LIMIT, [KEY])
 
     assert "very+secret" not in text
     assert len(text) <= LIMIT
 
 
+@guarantee(79)
 @for_each(
     ("error", "text"),
     [
@@ -70,12 +75,13 @@ def test_g79_a_secret_at_the_cut_is_masked_before_cutting() -> None:
         (BaseExceptionGroup("g", [KeyboardInterrupt("k")]), "KeyboardInterrupt: k"),
     ],
 )  # fmt: skip
-def test_g79_broken_text_is_repaired_and_never_empty(error: BaseException, text: str) -> None:
+def test_broken_text_is_repaired_and_never_empty(error: BaseException, text: str) -> None:
     assert error_text(error, LIMIT) == text
 
 
+@guarantee(79)
 @given(st.text(), st.integers(1, 200), st.from_regex("[a-z0-9]{6,12}", fullmatch=True))
-def test_g79_any_text_is_clean_short_and_without_the_key(body: str, limit: int, key: str) -> None:
+def test_any_text_is_clean_short_and_without_the_key(body: str, limit: int, key: str) -> None:
     text = error_text(ValueError(body + key + body), limit, [key])
 
     assert 0 < len(text) <= max(limit, len("ValueError"))
@@ -84,7 +90,8 @@ def test_g79_any_text_is_clean_short_and_without_the_key(body: str, limit: int, 
     assert not any(ord(c) < 32 and c not in "\t\n" for c in text)
 
 
-def test_g79_data_is_masked_by_key_and_by_value() -> None:
+@guarantee(79)
+def test_data_is_masked_by_key_and_by_value() -> None:
     data = {"api_key": "a", "deep": [{"Token": 5, "text": f"see {KEY}"}], "n": 1}
 
     assert redact_credentials_deep(data, [KEY]) == {
@@ -94,7 +101,8 @@ def test_g79_data_is_masked_by_key_and_by_value() -> None:
     }
 
 
-def test_g79_texts_for_the_model_are_masked_and_capped() -> None:
+@guarantee(79)
+def test_texts_for_the_model_are_masked_and_capped() -> None:
     api = explain("t", BandApiError(422, "code", f"see {KEY} " + "x" * 5000), [KEY])
     tool = explain("t", BandToolError(f"see {KEY}\x00 " + "x" * 50_000), [KEY])
     lost = explain("t", OutcomeUnknownError("https://platform.test gave no answer"))

@@ -24,6 +24,7 @@ from band_trio.errors import (
 from band_trio.tools import files as rules
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.types import TurnEffect
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 from tests.tools.kit import Platform, open_rest, open_tools, refusal
 
@@ -148,7 +149,9 @@ async def test_a_picture_becomes_an_image_block(kind: str) -> None:
     assert json.dumps(value)
 
 
-async def test_g86_c68_a_file_that_is_longer_than_announced_is_not_shown() -> None:
+@guarantee(86)
+@case("C68")
+async def test_a_file_that_is_longer_than_announced_is_not_shown() -> None:
     platform = FilePlatform(pages=[[attachment("f", bytes=10)]], contents={"f": b"x" * 11})
     async with open_tools(platform) as tools:
         value = await tools.execute_tool_call("band_read_room_file", {"file_id": "f"})
@@ -167,8 +170,10 @@ async def test_a_file_is_searched_through_the_whole_room_once() -> None:
     assert len(contexts) == 2  # up to where it was found, and only for the first call
 
 
+@guarantee(88)
+@case("C70")
 @pytest.mark.parametrize("loop", [False, True])
-async def test_g88_c70_an_unknown_file_ends_the_walk(loop: bool) -> None:
+async def test_an_unknown_file_ends_the_walk(loop: bool) -> None:
     platform = FilePlatform(pages=[[], [attachment("other")]], loop=loop)
     async with open_tools(platform) as tools:
         with pytest.raises(BandToolError) as caught:
@@ -178,7 +183,8 @@ async def test_g88_c70_an_unknown_file_ends_the_walk(loop: bool) -> None:
     assert len(platform.requests) == (3 if loop else 2)
 
 
-async def test_g86_a_page_full_of_attachments_is_bounded() -> None:
+@guarantee(86)
+async def test_a_page_full_of_attachments_is_bounded() -> None:
     platform = FilePlatform(pages=[[attachment(f"f{n}") for n in range(3000)]])
     async with open_tools(platform) as tools:
         listed = await tools.list_room_files()

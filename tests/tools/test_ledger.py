@@ -17,6 +17,7 @@ from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.failures import AgentFailure
 from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 from tests.tools.kit import HELPER, Ear, Platform, open_tools, refusal
 
@@ -121,8 +122,9 @@ TABLE: list[tuple[Act, bool, bool]] = [
 ]
 
 
+@guarantee(67)
 @for_each(("act", "replied", "complete"), TABLE, ids=[row[0].__name__.strip("_") for row in TABLE])
-async def test_g67_what_was_done_decides_whether_the_turn_is_complete(
+async def test_what_was_done_decides_whether_the_turn_is_complete(
     act: Act, replied: bool, complete: bool
 ) -> None:
     platform = Platform()
@@ -132,11 +134,12 @@ async def test_g67_what_was_done_decides_whether_the_turn_is_complete(
     assert (tools.turn.replied, tools.turn.complete) == (replied, complete)
 
 
+@guarantee(67)
 @pytest.mark.parametrize(
     ("first", "second"),
     [pytest.param(a, b, id=f"{a[0].__name__}{b[0].__name__}") for a, b in combinations(TABLE, 2)],
 )
-async def test_g67_a_mixture_is_as_any_of_its_parts_in_any_order(
+async def test_a_mixture_is_as_any_of_its_parts_in_any_order(
     first: tuple[Act, bool, bool], second: tuple[Act, bool, bool]
 ) -> None:
     for one, other in ((first, second), (second, first)):
@@ -156,8 +159,9 @@ def _record(turn: Ledger, *, effect: TurnEffect) -> None:
 _effects = st.lists(st.sampled_from(TurnEffect))
 
 
+@guarantee(68)
 @given(_effects, st.booleans(), st.booleans(), st.randoms())
-def test_g68_the_verdict_depends_on_the_recorded_effects_only(
+def test_the_verdict_depends_on_the_recorded_effects_only(
     effects: list[TurnEffect], settled: bool, reported: bool, random: Any
 ) -> None:
     steps: list[Callable[[Ledger], None]] = [partial(_record, effect=each) for each in effects]
@@ -173,8 +177,9 @@ def test_g68_the_verdict_depends_on_the_recorded_effects_only(
         assert turn.replied == bool(set(effects) & {TurnEffect.REPLY, TurnEffect.DECLINE})
 
 
+@guarantee(68)
 @given(_effects)
-def test_g68_nothing_counts_after_the_end(effects: list[TurnEffect]) -> None:
+def test_nothing_counts_after_the_end(effects: list[TurnEffect]) -> None:
     turn = Ledger()
     turn.close()
     for each in effects:
@@ -186,7 +191,8 @@ def test_g68_nothing_counts_after_the_end(effects: list[TurnEffect]) -> None:
     assert not turn.replied
 
 
-async def test_g68_a_result_that_arrives_after_the_end_is_not_recorded() -> None:
+@guarantee(68)
+async def test_a_result_that_arrives_after_the_end_is_not_recorded() -> None:
     platform, ear = Platform(), Ear()
 
     async def late(_: httpx.Request) -> httpx.Response:  # noqa: ASYNC124 - the shape is given
@@ -200,7 +206,8 @@ async def test_g68_a_result_that_arrives_after_the_end_is_not_recorded() -> None
     assert not tools.turn.complete
 
 
-async def test_g68_a_turn_that_ends_between_two_requests_of_a_call_sends_no_more() -> None:
+@guarantee(68)
+async def test_a_turn_that_ends_between_two_requests_of_a_call_sends_no_more() -> None:
     platform = Platform()
 
     async def late(_: httpx.Request) -> httpx.Response:  # noqa: ASYNC124 - the shape is given

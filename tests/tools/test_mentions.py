@@ -21,6 +21,7 @@ from band_trio.tools.mentions import (
     split_mentions,
     to_send,
 )
+from tests.marks import case
 from tests.support.for_each import for_each
 
 AL = {"id": "id-al", "name": "Al"}
@@ -29,14 +30,16 @@ SAM_Y = {"id": "id-y", "name": "Sam", "handle": "@y/sam"}
 ROSTER = [AL, SAM_X, SAM_Y]
 
 
+@case("C28")
 @for_each("empty", ["", "@", "  ", "@@ ", ",", "@[[ ]]", {}, {"handle": ""}, 7, None])
-def test_c28_a_mention_of_nobody_is_an_error(empty: Any) -> None:
+def test_a_mention_of_nobody_is_an_error(empty: Any) -> None:
     with pytest.raises(MentionError, match="names nobody"):
         resolve_entry(empty, ROSTER)
 
 
+@case("C28")
 @for_each("name", ["Sam", "sam", "@SAM", " Sam, "])
-def test_c28_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
+def test_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
     with pytest.raises(MentionError, match="ambiguous") as caught:
         resolve_entry(name, ROSTER)
 
@@ -44,6 +47,7 @@ def test_c28_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
         assert part in str(caught.value)
 
 
+@case("C28")
 @for_each(
     ("entry", "wanted"),
     [
@@ -61,7 +65,7 @@ def test_c28_an_ambiguous_name_lists_handles_and_ids(name: str) -> None:
         ({"name": "Al"}, Mention("id-al")),
     ],
 )
-def test_c28_ids_handles_names_and_marks_are_understood(entry: Any, wanted: Mention) -> None:
+def test_ids_handles_names_and_marks_are_understood(entry: Any, wanted: Mention) -> None:
     assert resolve_entry(entry, ROSTER) == wanted
 
 
@@ -69,7 +73,8 @@ def test_an_unknown_mention_is_left_to_a_second_look() -> None:
     assert resolve_entry(" @nobody. ", ROSTER) == "nobody"
 
 
-def test_c28_a_name_never_wins_over_a_handle_or_an_id() -> None:
+@case("C28")
+def test_a_name_never_wins_over_a_handle_or_an_id() -> None:
     impostor = {"id": "id-i", "name": "x/sam", "handle": "impostor"}
     other = {"id": "id-o", "name": "id-y", "handle": "other"}
 

@@ -22,6 +22,7 @@ from band_trio.tools.narration import (
     tool_call_content,
     tool_result_content,
 )
+from tests.marks import case
 from tests.support.for_each import for_each
 
 
@@ -81,7 +82,8 @@ def test_a_cyclic_value_is_worded() -> None:
     assert "contains itself" in output_text(cycle)
 
 
-def test_c31_a_long_result_is_shortened_inside() -> None:
+@case("C31")
+def test_a_long_result_is_shortened_inside() -> None:
     output = "head" + "x" * 1_000_000 + "tail"
     content = tool_result_content("t", output, "c", is_error=False)
     shown = json.loads(content)["output"]

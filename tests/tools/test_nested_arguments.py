@@ -13,6 +13,7 @@ import pytest
 
 from band_trio.errors import BandConfigError
 from band_trio.testing import FakeAgentTools
+from tests.marks import case
 from tests.support.for_each import for_each
 
 
@@ -72,6 +73,7 @@ async def call(tool: Any, args: Any) -> Any:
     return await tools.execute_tool_call(schema["name"], args)
 
 
+@case("C30")
 @for_each("name", ["line", "mark", "note"])
 @for_each(
     ("given", "fields"),
@@ -82,12 +84,13 @@ async def call(tool: Any, args: Any) -> Any:
         ({"text": "x", "tags": "a, b"}, "size=3, tags=['a', 'b']"),
     ],
 )
-async def test_c30_what_is_nested_is_repaired(name: str, given: Any, fields: str) -> None:
+async def test_what_is_nested_is_repaired(name: str, given: Any, fields: str) -> None:
     shown = await call(lines, {name: given})
 
     assert all(field in shown for field in fields.split(", ", 1)), shown
 
 
+@case("C30")
 @for_each("name", ["line", "mark"])
 @for_each(
     ("given", "problem"),
@@ -101,13 +104,14 @@ async def test_c30_what_is_nested_is_repaired(name: str, given: Any, fields: str
         ("text", "{0}: must be one JSON object (arguments: text, size, tags)"),
     ],
 )
-async def test_c30_what_is_nested_is_checked(name: str, given: Any, problem: str) -> None:
+async def test_what_is_nested_is_checked(name: str, given: Any, problem: str) -> None:
     shown = await call(lines, {name: given})
 
     assert shown.startswith(f"Invalid arguments for lines: {problem.format(name)}")
 
 
-async def test_c30_a_place_in_a_list_or_an_object_is_named() -> None:
+@case("C30")
+async def test_a_place_in_a_list_or_an_object_is_named() -> None:
     rows = await call(lines, {"rows": [{"text": "x"}, {"text": 1}]})
     counted = await call(counts, {"counted": {"a": 1, "b": "many"}})
 
@@ -118,7 +122,8 @@ async def test_c30_a_place_in_a_list_or_an_object_is_named() -> None:
     assert await call(counts, {"counted": '{"a": "7"}'}) == "{'a': 7}"
 
 
-async def test_c30_problems_of_a_pydantic_class_have_a_path_and_no_address() -> None:
+@case("C30")
+async def test_problems_of_a_pydantic_class_have_a_path_and_no_address() -> None:
     shown = await call(lines, {"note": {"size": "x", "inner": {"a": "b"}}})
 
     assert "note.text: Field required; note.size: " in shown
@@ -129,6 +134,7 @@ async def test_c30_problems_of_a_pydantic_class_have_a_path_and_no_address() -> 
 KEEP: Any = (Keep, lambda keep: f"{keep.pet} {keep.note} {keep.words}")
 
 
+@case("C30")
 @for_each(
     ("args", "shown"),
     [
@@ -142,7 +148,7 @@ KEEP: Any = (Keep, lambda keep: f"{keep.pet} {keep.note} {keep.words}")
         ("nonsense", "Invalid arguments for keep: must be one JSON object (arguments: pet, note"),
     ],
 )  # fmt: skip
-async def test_c30_a_pydantic_class_gets_the_same_repair(args: Any, shown: str) -> None:
+async def test_a_pydantic_class_gets_the_same_repair(args: Any, shown: str) -> None:
     assert (await call(KEEP, args)).startswith(shown)
 
 

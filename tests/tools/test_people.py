@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from band_trio.errors import BandApiError, BandToolError, RoomExecutionStoppedError
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.people import PEER_PAGES
+from tests.marks import case
 from tests.support.for_each import for_each
 from tests.tools.kit import HELPER, MARIA, ME, SAM_X, SAM_Y, Ear, Platform, open_tools, refusal
 
@@ -357,7 +358,8 @@ async def ask_ten_times(tools: AgentTools, impatient: trio.CancelScope) -> list[
     return results
 
 
-async def test_c62_ten_who_ask_at_once_share_one_request_and_no_failure_is_kept(
+@case("C62")
+async def test_ten_who_ask_at_once_share_one_request_and_no_failure_is_kept(
     autojump_clock: MockClock,
 ) -> None:
     platform = Platform()
@@ -383,7 +385,8 @@ async def test_c62_ten_who_ask_at_once_share_one_request_and_no_failure_is_kept(
         assert len(platform.requests) == 4, "one more, in the place of the one that was cancelled"
 
 
-async def test_c62_a_read_from_before_a_change_is_not_shared_with_those_after_it(
+@case("C62")
+async def test_a_read_from_before_a_change_is_not_shared_with_those_after_it(
     autojump_clock: MockClock,
 ) -> None:
     platform = Platform()

@@ -12,6 +12,7 @@ from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.ledger import Ledger
 from band_trio.types import AdapterFeatures
+from tests.marks import guarantee
 from tests.tools.kit import MARIA, ME, ROOM, SELF
 
 
@@ -79,7 +80,8 @@ async def test_a_later_turn_gets_no_history() -> None:
     assert (len(inp.history), inp.is_session_bootstrap, ctx.loads) == (0, False, [])
 
 
-async def test_g81_a_turn_that_runs_again_gets_what_was_said_since() -> None:
+@guarantee(81)
+async def test_a_turn_that_runs_again_gets_what_was_said_since() -> None:
     since = [{"id": "m2", "since_trigger": True}]
     ctx = Context(history=since, is_session_bootstrap=False, attempt=2)
 

@@ -10,6 +10,7 @@ import pytest
 from band_trio.adapters import prompts
 from band_trio.tools.definitions import BandTool
 from band_trio.types import AdapterFeatures, Capability
+from tests.marks import case
 from tests.support.for_each import for_each
 
 POINTS = {
@@ -175,7 +176,8 @@ def test_roles(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------- a message again
 
 
-def test_c63_a_model_is_told_that_it_may_have_answered() -> None:
+@case("C63")
+def test_a_model_is_told_that_it_may_have_answered() -> None:
     assert prompts.repeat_notice(1) is None
     told = prompts.repeat_notice(2)
     assert told is not None

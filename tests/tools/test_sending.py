@@ -21,6 +21,7 @@ from band_trio.errors import (
 from band_trio.protocol.rest import MESSAGE_BYTES
 from band_trio.tools.failures import AgentFailure, generic_provider_failure
 from band_trio.tools.relay import relay_reply, reraise_delivery_cause, send_event_safe
+from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 from tests.tools.kit import HELPER, KEY, MARIA, ME, SAM_X, SAM_Y, Ear, Platform, open_tools, refusal
 
@@ -67,7 +68,8 @@ async def test_attachments_are_sent_only_when_given() -> None:
     assert "attachment_ids" not in second["message"]
 
 
-async def test_c31_blank_content_is_not_sent() -> None:
+@case("C31")
+async def test_blank_content_is_not_sent() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         assert await tools.send_message(" \u200b\n", ["maria"]) is None
@@ -77,7 +79,8 @@ async def test_c31_blank_content_is_not_sent() -> None:
     assert not tools.turn.complete
 
 
-async def test_c31_content_above_the_limits_is_refused_before_any_request() -> None:
+@case("C31")
+async def test_content_above_the_limits_is_refused_before_any_request() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         with pytest.raises(BandToolError, match="524,288 are possible"):
@@ -114,7 +117,8 @@ async def test_an_unknown_mention_refreshes_the_roster_once_and_then_resolves() 
     assert ear.heard[0] == ("roster", [ME, "user-maria", "agent-helper"])
 
 
-async def test_c28_nothing_is_sent_before_all_mentions_resolve() -> None:
+@case("C28")
+async def test_nothing_is_sent_before_all_mentions_resolve() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         with pytest.raises(MentionError, match=r"matches 'nobody'.*You can mention: @maria\."):
@@ -125,7 +129,8 @@ async def test_c28_nothing_is_sent_before_all_mentions_resolve() -> None:
     assert not tools.turn.complete
 
 
-async def test_c28_an_ambiguous_name_needs_no_request() -> None:
+@case("C28")
+async def test_an_ambiguous_name_needs_no_request() -> None:
     platform = Platform()
     platform.participants += [SAM_X, SAM_Y]
     async with open_tools(platform) as tools:
@@ -135,8 +140,9 @@ async def test_c28_an_ambiguous_name_needs_no_request() -> None:
     assert platform.requests == []
 
 
+@case("C29")
 @for_each("mentions", [None, [], [ME], ["@maria/scribe"], ["Scribe"]])
-async def test_c29_only_oneself_or_nobody_is_an_error_with_real_handles(mentions: Any) -> None:
+async def test_only_oneself_or_nobody_is_an_error_with_real_handles(mentions: Any) -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         with pytest.raises(MentionError) as caught:
@@ -148,8 +154,9 @@ async def test_c29_only_oneself_or_nobody_is_an_error_with_real_handles(mentions
     assert platform.paths("POST") == []
 
 
+@case("C29")
 @for_each("mentions", [[], [ME], ["@maria/scribe", "Scribe"]])
-async def test_c29_in_a_room_of_many_the_error_lists_everybody_else(mentions: list[str]) -> None:
+async def test_in_a_room_of_many_the_error_lists_everybody_else(mentions: list[str]) -> None:
     platform = Platform()
     platform.participants += [SAM_X, SAM_Y, HELPER]
     async with open_tools(platform) as tools:
@@ -162,7 +169,8 @@ async def test_c29_in_a_room_of_many_the_error_lists_everybody_else(mentions: li
     assert platform.requests == []
 
 
-async def test_c29_oneself_is_left_out_and_doubles_are_removed() -> None:
+@case("C29")
+async def test_oneself_is_left_out_and_doubles_are_removed() -> None:
     platform = Platform()
     async with open_tools(platform) as tools:
         await tools.send_message("hi", [ME, "@maria", {"id": "user-maria"}, "Maria"])
@@ -196,6 +204,8 @@ async def test_somebody_who_left_is_told_with_fresh_handles() -> None:
 # --------------------------------------------------------------------------- answers
 
 
+@guarantee(76)
+@case("C26")
 @pytest.mark.parametrize(
     "odd",
     [
@@ -207,7 +217,7 @@ async def test_somebody_who_left_is_told_with_fresh_handles() -> None:
     ],
     ids=["empty", "wrapped", "invalid", "no body", "wrong types"],
 )
-async def test_g76_c26_an_odd_success_is_one_send_and_a_success(
+async def test_an_odd_success_is_one_send_and_a_success(
     odd: httpx.Response, caplog: pytest.LogCaptureFixture
 ) -> None:
     platform = Platform()
@@ -221,6 +231,8 @@ async def test_g76_c26_an_odd_success_is_one_send_and_a_success(
     assert "odd" in caplog.text
 
 
+@guarantee(76)
+@case("C25")
 @for_each(
     "lost",
     [
@@ -233,7 +245,7 @@ async def test_g76_c26_an_odd_success_is_one_send_and_a_success(
     ],
     ids=["504", "500", "408", "cut", "closed", "hang"],
 )
-async def test_g76_c25_a_lost_answer_is_told_as_unknown_and_never_sent_again(
+async def test_a_lost_answer_is_told_as_unknown_and_never_sent_again(
     lost: Any, autojump_clock: MockClock
 ) -> None:
     platform, ear = Platform(), Ear()
@@ -248,12 +260,14 @@ async def test_g76_c25_a_lost_answer_is_told_as_unknown_and_never_sent_again(
     assert ear.heard == [("message", "unknown")]
 
 
+@guarantee(76)
+@case("C25")
 @pytest.mark.parametrize(
     "early",
     [httpx.ConnectError("refused"), httpx.Response(429, headers={"retry-after": "3"})],
     ids=["not connected", "429"],
 )
-async def test_g76_c25_what_cannot_have_been_sent_is_tried_again(
+async def test_what_cannot_have_been_sent_is_tried_again(
     early: Any, autojump_clock: MockClock
 ) -> None:
     platform = Platform()
@@ -265,7 +279,8 @@ async def test_g76_c25_what_cannot_have_been_sent_is_tried_again(
     assert receipt["id"] == "message-1"
 
 
-async def test_g76_an_unreachable_platform_is_told_without_its_url(
+@guarantee(76)
+async def test_an_unreachable_platform_is_told_without_its_url(
     autojump_clock: MockClock,
 ) -> None:
     platform = Platform()
@@ -282,7 +297,8 @@ async def test_g76_an_unreachable_platform_is_told_without_its_url(
     assert not tools.turn.complete
 
 
-async def test_g76_a_send_cut_off_by_its_caller_counts_as_said(autojump_clock: MockClock) -> None:
+@guarantee(76)
+async def test_a_send_cut_off_by_its_caller_counts_as_said(autojump_clock: MockClock) -> None:
     platform = Platform()
     platform.answer("POST", "messages", _hang)
     async with open_tools(platform) as tools:
@@ -292,7 +308,9 @@ async def test_g76_a_send_cut_off_by_its_caller_counts_as_said(autojump_clock: M
     assert tools.turn.replied
 
 
-async def test_g76_c27_the_same_message_in_flight_is_joined_not_repeated(
+@guarantee(76)
+@case("C27")
+async def test_the_same_message_in_flight_is_joined_not_repeated(
     autojump_clock: MockClock,
 ) -> None:
     platform = Platform()
@@ -318,7 +336,8 @@ async def test_g76_c27_the_same_message_in_flight_is_joined_not_repeated(
     assert len(platform.bodies("messages")) == 2
 
 
-async def test_g76_who_joined_a_send_that_was_cut_off_learns_that_it_is_unknown(
+@guarantee(76)
+async def test_who_joined_a_send_that_was_cut_off_learns_that_it_is_unknown(
     autojump_clock: MockClock,
 ) -> None:
     platform = Platform()
@@ -371,7 +390,8 @@ async def test_another_no_is_an_api_error() -> None:
 # --------------------------------------------------------------------------- events
 
 
-async def test_c31_an_event_keeps_head_and_tail_within_the_limit() -> None:
+@case("C31")
+async def test_an_event_keeps_head_and_tail_within_the_limit() -> None:
     platform = Platform()
     family = "👨‍👩‍👧"
     async with open_tools(platform) as tools:
@@ -412,7 +432,8 @@ async def test_metadata_is_sent_only_when_given() -> None:
     assert not tools.turn.complete
 
 
-async def test_g76_an_event_without_an_answer_is_not_posted_again() -> None:
+@guarantee(76)
+async def test_an_event_without_an_answer_is_not_posted_again() -> None:
     platform = Platform()
     platform.answer("POST", "events", httpx.Response(502), commit=True)
     async with open_tools(platform) as tools:

@@ -14,6 +14,7 @@ from band_trio.localband.mentions import Mentioned, rewrite
 from band_trio.localband.party import User
 from band_trio.protocol.rest import ChatMessage
 from band_trio.tools.sent import SentPost
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,11 +52,12 @@ _PIECES = st.one_of(
 )  # fmt: skip
 
 
+@guarantee(83)
 @given(
     st.lists(_PIECES, max_size=8).map("".join),
     st.lists(st.sampled_from([p["id"] for p in PEOPLE]), unique=True),
 )
-def test_g83_a_post_is_known_again_however_its_mentions_were_rewritten(
+def test_a_post_is_known_again_however_its_mentions_were_rewritten(
     content: str, ids: list[str]
 ) -> None:
     post = attrs.evolve(POST, content=content, mentioned=ids)
@@ -64,6 +66,7 @@ def test_g83_a_post_is_known_again_however_its_mentions_were_rewritten(
     assert not post.is_row(attrs.evolve(stored(content, ids), sender_id="somebody"))
 
 
+@guarantee(83)
 @for_each(
     ("changes", "same"),
     [
@@ -82,16 +85,18 @@ def test_g83_a_post_is_known_again_however_its_mentions_were_rewritten(
         ({"metadata": {"mentions": [{"id": ["7c0a-1"]}, 7]}}, False),
     ],
 )
-def test_g83_what_makes_a_row_the_post(changes: dict[str, Any], same: bool) -> None:
+def test_what_makes_a_row_the_post(changes: dict[str, Any], same: bool) -> None:
     assert POST.is_row(attrs.evolve(ROW, **changes)) is same
 
 
-def test_g83_a_character_composed_in_two_ways_is_one() -> None:
+@guarantee(83)
+def test_a_character_composed_in_two_ways_is_one() -> None:
     post = attrs.evolve(POST, content="lo\u0301pez")
     assert post.is_row(attrs.evolve(ROW, content="l\u00f3pez"))
 
 
-def test_g83_events_mention_nobody_whatever_their_metadata_says() -> None:
+@guarantee(83)
+def test_events_mention_nobody_whatever_their_metadata_says() -> None:
     post = attrs.evolve(POST, content="hm", message_type="thought", mentioned=None)
     metadata = {"mentions": [{"id": "x"}]}
     assert post.is_row(attrs.evolve(ROW, content="hm", message_type="thought", metadata=metadata))

@@ -13,6 +13,7 @@ from band_trio.runtime.journal.answers import (
     claim_outcome,
     mark_result,
 )
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 
 
@@ -25,6 +26,7 @@ def details(**where: str) -> dict[str, Any]:
     return {"error": {"code": "validation_error", "message": "", "details": by_pointer}}
 
 
+@guarantee(9)
 @for_each(
     ("status", "body", "result"),
     [
@@ -50,17 +52,19 @@ def details(**where: str) -> dict[str, Any]:
         (503, "<html>", ClaimResult.UNKNOWN),
     ],
 )
-def test_g09_only_a_200_is_a_claim(status: int, body: Any, result: ClaimResult) -> None:
+def test_only_a_200_is_a_claim(status: int, body: Any, result: ClaimResult) -> None:
     assert claim_outcome(Answer(status, body)).result is result
 
 
-def test_g84_a_claim_carries_the_told_wait_and_no_number() -> None:
+@guarantee(84)
+def test_a_claim_carries_the_told_wait_and_no_number() -> None:
     claimed = Answer(200, {"data": {"id": "m", "success": True, "attempt_number": 30}})
     assert claim_outcome(claimed, 1.5) == ClaimOutcome(ClaimResult.CLAIMED, took=1.5)
     told = ClaimOutcome(ClaimResult.LATER, retry_after=7.5)
     assert claim_outcome(Answer(429, None, 7.5)) == told
 
 
+@guarantee(11, 15)
 @for_each(
     ("status", "body", "result"),
     [
@@ -84,9 +88,10 @@ def test_g84_a_claim_carries_the_told_wait_and_no_number() -> None:
         (500, None, MarkResult.UNCONFIRMED),
     ],
 )
-def test_g11_g15_what_an_answer_to_a_mark_means(status: int, body: Any, result: MarkResult) -> None:
+def test_what_an_answer_to_a_mark_means(status: int, body: Any, result: MarkResult) -> None:
     assert mark_result(Answer(status, body)) is result
 
 
-def test_g15_three_results_end_the_matter() -> None:
+@guarantee(15)
+def test_three_results_end_the_matter() -> None:
     assert set(FINAL) == {MarkResult.ACCEPTED, MarkResult.REJECTED, MarkResult.NOT_FOUND}

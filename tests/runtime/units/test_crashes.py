@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from band_trio import AgentConfig, BandConfigError, SessionConfig
 from band_trio.runtime import crashes
 from band_trio.runtime.crashes import CrashRecord, crash_file, open_crash_record
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 
 
@@ -40,7 +41,8 @@ def counts(path: Path, *messages: str) -> list[int]:
 # --------------------------------------------------------------------------- what it counts
 
 
-def test_g82_what_was_running_when_a_process_died_has_one_run_more(path: Path) -> None:
+@guarantee(82)
+def test_what_was_running_when_a_process_died_has_one_run_more(path: Path) -> None:
     die(path, "m1", "m2")
     die(path, "m1")
     with open_crash_record(path) as record:
@@ -49,7 +51,8 @@ def test_g82_what_was_running_when_a_process_died_has_one_run_more(path: Path) -
         assert len(record.counts) == 2
 
 
-def test_g82_a_turn_that_has_ended_leaves_nothing_behind(path: Path) -> None:
+@guarantee(82)
+def test_a_turn_that_has_ended_leaves_nothing_behind(path: Path) -> None:
     with open_crash_record(path) as record:
         record.begin("room", "m1")
         record.end("room", "m1")
@@ -57,7 +60,8 @@ def test_g82_a_turn_that_has_ended_leaves_nothing_behind(path: Path) -> None:
         assert len(record.counts) == 0
 
 
-def test_g82_a_message_with_a_count_is_forgotten_once_it_has_its_record(path: Path) -> None:
+@guarantee(82)
+def test_a_message_with_a_count_is_forgotten_once_it_has_its_record(path: Path) -> None:
     die(path, "ran", "unrun", "waits")
     with open_crash_record(path) as record:
         record.begin("room", "ran")
@@ -67,8 +71,9 @@ def test_g82_a_message_with_a_count_is_forgotten_once_it_has_its_record(path: Pa
     assert counts(path, "ran", "unrun", "waits") == [0, 0, 1]
 
 
+@guarantee(82)
 @pytest.mark.slow
-def test_g82_a_real_process_that_exits_at_once_is_noticed(path: Path) -> None:
+def test_a_real_process_that_exits_at_once_is_noticed(path: Path) -> None:
     code = (
         "import os, pathlib, sys\n"
         "from band_trio.runtime.crashes import open_crash_record\n"
@@ -87,8 +92,9 @@ _MESSAGES = st.sampled_from([f"m{number}" for number in range(6)])
 _STEPS = st.lists(st.tuples(st.sampled_from(["begin", "end", "die"]), _MESSAGES), max_size=40)
 
 
+@guarantee(82)
 @given(_STEPS)
-def test_g82_it_counts_like_a_dict_whatever_begins_ends_and_dies(
+def test_it_counts_like_a_dict_whatever_begins_ends_and_dies(
     steps: list[tuple[str, str]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -123,10 +129,9 @@ def _few_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crashes, "_SIZE", 5 * 32)
 
 
+@guarantee(82)
 @pytest.mark.usefixtures("_few_slots")
-def test_g82_more_turns_than_slots_are_told_once(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_more_turns_than_slots_are_told_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with open_crash_record(path) as record:
         for number in range(7):
             record.begin("room", f"m{number}")
@@ -139,8 +144,9 @@ def test_g82_more_turns_than_slots_are_told_once(
     assert counts(path, "m0", "m3", "m4", "m6", "m7") == [0, 1, 0, 0, 1]
 
 
+@guarantee(82)
 @pytest.mark.usefixtures("_few_slots")
-def test_g82_the_least_recent_count_gives_way_and_none_that_is_being_run(path: Path) -> None:
+def test_the_least_recent_count_gives_way_and_none_that_is_being_run(path: Path) -> None:
     die(path, "m1")
     die(path, "m2", "m3", "m4")
     with open_crash_record(path) as record:
@@ -153,8 +159,9 @@ def test_g82_the_least_recent_count_gives_way_and_none_that_is_being_run(path: P
 # --------------------------------------------------------------------------- what the file is
 
 
+@guarantee(82)
 @pytest.mark.parametrize("change", ["foreign", "short", "long", "header"])
-def test_g82_what_is_not_to_be_read_is_told_once_and_started_anew(
+def test_what_is_not_to_be_read_is_told_once_and_started_anew(
     change: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     die(path, "m1")
@@ -174,7 +181,8 @@ def test_g82_what_is_not_to_be_read_is_told_once_and_started_anew(
     assert len(caplog.messages) == 1
 
 
-def test_g82_a_process_killed_while_it_starts_the_file_does_no_harm(path: Path) -> None:
+@guarantee(82)
+def test_a_process_killed_while_it_starts_the_file_does_no_harm(path: Path) -> None:
     path.touch()
     die(path, "m1")
     assert counts(path, "m1") == [1]
@@ -190,6 +198,7 @@ def _inert(record: CrashRecord) -> bool:
     return len(record.counts) == record.count("room", "m") == 0
 
 
+@guarantee(82)
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -200,7 +209,7 @@ def _inert(record: CrashRecord) -> bool:
     ],
     ids=["directory", "pipe", "link", "hard link"],
 )
-def test_g82_what_is_no_plain_file_is_left_alone_and_told_once(
+def test_what_is_no_plain_file_is_left_alone_and_told_once(
     spoil: Callable[[Path], None], path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     precious = path.with_name("precious")
@@ -214,7 +223,8 @@ def test_g82_what_is_no_plain_file_is_left_alone_and_told_once(
     assert precious.read_text() == "precious"
 
 
-def test_g82_a_directory_that_cannot_be_made_is_told_once(
+@guarantee(82)
+def test_a_directory_that_cannot_be_made_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()
@@ -223,14 +233,16 @@ def test_g82_a_directory_that_cannot_be_made_is_told_once(
     assert len(caplog.messages) == 1
 
 
-def test_g82_a_directory_that_is_missing_is_made(tmp_path: Path) -> None:
+@guarantee(82)
+def test_a_directory_that_is_missing_is_made(tmp_path: Path) -> None:
     path = tmp_path / "new" / "er" / "a.turns"
     die(path, "m1")
     assert counts(path, "m1") == [1]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_g82_a_full_disk_is_told_once_and_ends_no_turn(
+@guarantee(82)
+def test_a_full_disk_is_told_once_and_ends_no_turn(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_crash_record(path) as record:
@@ -242,7 +254,8 @@ def test_g82_a_full_disk_is_told_once_and_ends_no_turn(
     assert "No space left" in caplog.messages[0]
 
 
-def test_g82_a_full_disk_at_the_start_is_told_once(
+@guarantee(82)
+def test_a_full_disk_at_the_start_is_told_once(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(os, "pwrite", lambda file, content, place: len(content) // 2)
@@ -251,7 +264,8 @@ def test_g82_a_full_disk_at_the_start_is_told_once(
     assert len(caplog.messages) == 1
 
 
-def test_g82_a_second_process_with_the_file_keeps_nothing(
+@guarantee(82)
+def test_a_second_process_with_the_file_keeps_nothing(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_crash_record(path) as first, open_crash_record(path) as second:
@@ -261,7 +275,8 @@ def test_g82_a_second_process_with_the_file_keeps_nothing(
     assert counts(path, "m1") == [1]
 
 
-def test_g82_without_a_file_nothing_is_kept() -> None:
+@guarantee(82)
+def test_without_a_file_nothing_is_kept() -> None:
     with open_crash_record(None) as record:
         assert _inert(record)
 
@@ -269,7 +284,8 @@ def test_g82_without_a_file_nothing_is_kept() -> None:
 # --------------------------------------------------------------------------- where the file is
 
 
-def test_g82_the_file_is_named_by_the_agent_and_lies_where_it_is_told_to(
+@guarantee(82)
+def test_the_file_is_named_by_the_agent_and_lies_where_it_is_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert crash_file(AgentConfig().state_dir, "a-1") == Path(tempfile.gettempdir()) / "a-1.turns"
@@ -288,13 +304,15 @@ def test_g82_the_file_is_named_by_the_agent_and_lies_where_it_is_told_to(
     assert "state_dir" in caplog.text
 
 
+@guarantee(82)
 @for_each("folder", [1, b"/tmp", True, "a\0b", ["/tmp"]])
-def test_g82_a_directory_that_is_none_is_refused(folder: object) -> None:
+def test_a_directory_that_is_none_is_refused(folder: object) -> None:
     with pytest.raises(BandConfigError, match="state_dir must be the path of a directory"):
         AgentConfig(state_dir=folder)  # type: ignore[arg-type]
 
 
-def test_g82_a_limit_below_one_is_refused() -> None:
+@guarantee(82)
+def test_a_limit_below_one_is_refused() -> None:
     assert SessionConfig().max_crashes == 3
     with pytest.raises(BandConfigError, match="max_crashes"):
         SessionConfig(max_crashes=0)
@@ -303,7 +321,8 @@ def test_g82_a_limit_below_one_is_refused() -> None:
 # --------------------------------------------------------------------------- one at a time
 
 
-def test_g82_rooms_with_suspects_are_let_in_one_by_one() -> None:
+@guarantee(82)
+def test_rooms_with_suspects_are_let_in_one_by_one() -> None:
     record = CrashRecord()
     assert record.try_alone("a")
     assert record.try_alone("a"), "it is in already"

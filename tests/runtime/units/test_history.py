@@ -19,6 +19,7 @@ from band_trio.protocol.rest import ChatMessage, Page
 from band_trio.runtime.turn.briefing import Briefing
 from band_trio.runtime.turn.history import HistoryWalk, SaidSince
 from band_trio.tools.ledger import Ledger
+from tests.marks import case, guarantee
 from tests.runtime.rows import ME, row
 from tests.support.for_each import for_each
 
@@ -66,8 +67,9 @@ def rows_of(count: int) -> list[ChatMessage]:
     return [row(f"m{n:03}", n) for n in range(count)]
 
 
+@guarantee(63)
 @for_each("page", [1, 7, 100, 1000])
-async def test_g63_the_newest_before_the_trigger_without_gap_or_double(
+async def test_the_newest_before_the_trigger_without_gap_or_double(
     page: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     rows = rows_of(250)
@@ -75,14 +77,17 @@ async def test_g63_the_newest_before_the_trigger_without_gap_or_double(
     assert await load(walk, rows[249], context) == [f"m{n:03}" for n in range(149, 249)]
 
 
-async def test_g63_the_walk_stops_at_the_trigger() -> None:
+@guarantee(63)
+async def test_the_walk_stops_at_the_trigger() -> None:
     rows = rows_of(50)
     context = Context(rows, 10)
     assert await load(HistoryWalk(100), rows[14], context) == [f"m{n:03}" for n in range(14)]
     assert context.reads == [None, "10"]
 
 
-async def test_g63_c37_a_trigger_that_is_not_listed_is_cut_by_its_time() -> None:
+@guarantee(63)
+@case("C37")
+async def test_a_trigger_that_is_not_listed_is_cut_by_its_time() -> None:
     rows = rows_of(50)
     trigger = rows.pop(20)
     assert await load(HistoryWalk(5), trigger, Context(rows, 10)) == [
@@ -90,7 +95,8 @@ async def test_g63_c37_a_trigger_that_is_not_listed_is_cut_by_its_time() -> None
     ]
 
 
-async def test_g64_a_retry_of_the_trigger_reads_nothing_again() -> None:
+@guarantee(64)
+async def test_a_retry_of_the_trigger_reads_nothing_again() -> None:
     rows = rows_of(30)
     walk, context = HistoryWalk(100), Context(rows, 10)
     first = await load(walk, rows[25], context)
@@ -119,14 +125,16 @@ async def test_the_next_trigger_goes_on_where_the_last_one_was() -> None:
     assert context.reads == [None, "10", "10", "20", "30"]
 
 
-async def test_g63_a_trigger_from_before_the_last_one_sees_nothing_of_the_future() -> None:
+@guarantee(63)
+async def test_a_trigger_from_before_the_last_one_sees_nothing_of_the_future() -> None:
     rows = rows_of(40)
     walk, context = HistoryWalk(5), Context(rows, 10)
     await load(walk, rows[33], context)
     assert await load(walk, rows[12], context) == [f"m{n:03}" for n in range(7, 12)]
 
 
-async def test_g63_after_a_trigger_that_was_not_listed_there_is_no_gap() -> None:
+@guarantee(63)
+async def test_after_a_trigger_that_was_not_listed_there_is_no_gap() -> None:
     rows = rows_of(40)
     gone = rows.pop(5)
     walk, context = HistoryWalk(100), Context(rows, 10)
@@ -134,9 +142,9 @@ async def test_g63_after_a_trigger_that_was_not_listed_there_is_no_gap() -> None
     assert await load(walk, rows[33], context) == [each.id for each in rows[:33]]
 
 
-async def test_g63_g88_c70_pages_that_go_round_give_what_was_reached_and_each_load_the_same() -> (
-    None
-):
+@guarantee(63, 88)
+@case("C70")
+async def test_pages_that_go_round_give_what_was_reached_and_each_load_the_same() -> None:
     rows = rows_of(6)
     pages = {None: (0, "a"), "a": (2, "b"), "b": (4, "a")}
     reads: list[str | None] = []
@@ -154,7 +162,9 @@ async def test_g63_g88_c70_pages_that_go_round_give_what_was_reached_and_each_lo
     assert reads == [None, "a", "b"] * 2
 
 
-async def test_g64_g87_c69_a_page_without_the_way_on_is_a_read_that_failed() -> None:
+@guarantee(64, 87)
+@case("C69")
+async def test_a_page_without_the_way_on_is_a_read_that_failed() -> None:
     rows = rows_of(4)
     pages = [Page(rows[:2], None, cut=True), Page(rows[:2], "2"), Page(rows[2:], None, cut=True)]
 
@@ -184,13 +194,14 @@ def walks(draw: st.DrawFn) -> tuple[list[ChatMessage], list[ChatMessage]]:
     return listed, triggers
 
 
+@guarantee(63)
 @given(
     walks(),
     st.integers(1, 12),
     st.integers(1, 15),
     st.lists(st.booleans(), max_size=8),
 )
-def test_g63_against_the_naive_model(
+def test_against_the_naive_model(
     listed_and_triggers: tuple[list[ChatMessage], list[ChatMessage]],
     size: int,
     page: int,
@@ -207,8 +218,9 @@ def test_g63_against_the_naive_model(
     trio.run(each_trigger)
 
 
+@guarantee(63)
 @given(walks(), st.integers(1, 12), st.integers(1, 6), st.data())
-def test_g63_a_load_that_is_given_up_does_not_harm_the_next(
+def test_a_load_that_is_given_up_does_not_harm_the_next(
     listed_and_triggers: tuple[list[ChatMessage], list[ChatMessage]],
     size: int,
     page: int,
@@ -258,7 +270,8 @@ async def read_since(since: SaidSince, context: Context) -> list[str]:
     raise AssertionError("every read failed")
 
 
-async def test_g81_what_we_said_since_begins_at_the_page_of_the_message() -> None:
+@guarantee(81)
+async def test_what_we_said_since_begins_at_the_page_of_the_message() -> None:
     rows = dialogue(40)
     walk, context = HistoryWalk(5), Context(rows, 10)
     await load(walk, rows[15], context)
@@ -269,13 +282,15 @@ async def test_g81_what_we_said_since_begins_at_the_page_of_the_message() -> Non
     assert since.place == "10"
 
 
-async def test_g81_of_very_much_the_newest_is_kept() -> None:
+@guarantee(81)
+async def test_of_very_much_the_newest_is_kept() -> None:
     rows = dialogue(40)
     since = SaidSince(rows[0], ME, 4, None)
     assert await read_since(since, Context(rows, 10)) == ["m029", "m032", "m035", "m038"]
 
 
-async def test_g81_a_message_before_the_page_to_begin_with_is_found_all_the_same() -> None:
+@guarantee(81)
+async def test_a_message_before_the_page_to_begin_with_is_found_all_the_same() -> None:
     rows = dialogue(40)
     since = SaidSince(rows[3], ME, 100, "20")
     context = Context(rows, 10)
@@ -284,7 +299,8 @@ async def test_g81_a_message_before_the_page_to_begin_with_is_found_all_the_same
     assert since.place is None
 
 
-async def test_g81_a_load_that_failed_tells_how_far_it_has_come() -> None:
+@guarantee(81)
+async def test_a_load_that_failed_tells_how_far_it_has_come() -> None:
     rows = dialogue(40)
     context = Context(rows, 10)
     since = SaidSince(rows[25], ME, 100, None)
@@ -299,7 +315,8 @@ async def test_g81_a_load_that_failed_tells_how_far_it_has_come() -> None:
     assert dead.place is None
 
 
-async def test_g88_pages_that_go_round_end_there_too() -> None:
+@guarantee(88)
+async def test_pages_that_go_round_end_there_too() -> None:
     rows = dialogue(6)
     pages = {None: (0, "a"), "a": (3, "a")}
 
@@ -312,7 +329,8 @@ async def test_g88_pages_that_go_round_end_there_too() -> None:
     assert [each.id for each in found] == ["m002", "m005"]
 
 
-async def test_g87_a_page_without_the_way_on_fails_here_too() -> None:
+@guarantee(87)
+async def test_a_page_without_the_way_on_fails_here_too() -> None:
     rows = dialogue(4)
     pages = [Page(rows, None, cut=True), Page(rows, None)]
 
@@ -326,8 +344,9 @@ async def test_g87_a_page_without_the_way_on_fails_here_too() -> None:
     assert [each.id for each in await since.read(read)] == ["m002"]
 
 
+@guarantee(81)
 @given(walks(), st.data(), st.integers(1, 12), st.integers(1, 15))
-def test_g81_against_the_naive_model(
+def test_pages_of_the_list_against_the_naive_model(
     listed_and_triggers: tuple[list[ChatMessage], list[ChatMessage]],
     data: st.DataObject,
     size: int,
@@ -351,7 +370,8 @@ def test_g81_against_the_naive_model(
     trio.run(each_trigger)
 
 
-async def test_g81_each_load_of_a_room_begins_where_the_last_one_met_its_message() -> None:
+@guarantee(81)
+async def test_each_load_of_a_room_begins_where_the_last_one_met_its_message() -> None:
     rows = dialogue(40)
     context = Context(rows, 10)
 

@@ -13,11 +13,13 @@ from band_trio.runtime.journal.entries import MOVES, Entries, Entry, Move, Phase
 from band_trio.runtime.journal.reads import Dirty
 from band_trio.runtime.journal.todo import Probe, Run, Settle, Wait
 from band_trio.runtime.journal.verdict import DONE, NOT_ACCEPTED, OFFER_BASE, OFFER_CAP
+from tests.marks import guarantee
 from tests.runtime.rows import ME, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit, released
 from tests.support.for_each import for_each
 
 
+@guarantee(19, 23, 34)
 @for_each(
     ("message", "work", "actionable", "runs"),
     [
@@ -34,7 +36,7 @@ from tests.support.for_each import for_each
         (row("m", status="failed", attempts=["success"] * 3 + ["failed"] * 2), True, True, True),
     ],
 )
-def test_g19_g23_g34_what_is_work_and_what_may_run(
+def test_what_is_work_and_what_may_run(
     message: ChatMessage, work: bool, actionable: bool, runs: bool
 ) -> None:
     kit = Kit()
@@ -61,7 +63,8 @@ def test_a_move_that_is_not_in_the_table_is_refused(move: Move, before: Phase | 
         entries.move(entry, move)
 
 
-def test_g21_what_is_known_does_not_run() -> None:
+@guarantee(21)
+def test_what_is_known_does_not_run() -> None:
     kit = Kit()
     kit.ends(row("processed"), DONE)
     kit.ends(row("unsettled"), DONE, None)
@@ -76,7 +79,8 @@ def test_g21_what_is_known_does_not_run() -> None:
     assert not kit.journal.is_known("new", kit.now)
 
 
-def test_g04_a_room_with_too_many_unconfirmed_verdicts_runs_nothing_and_forgets_nothing() -> None:
+@guarantee(4)
+def test_a_room_with_too_many_unconfirmed_verdicts_runs_nothing_and_forgets_nothing() -> None:
     kit = Kit()
     first = kit.ends(row("a"), DONE, None)
     kit.marks(first, MarkResult.UNCONFIRMED)
@@ -118,7 +122,8 @@ def test_a_new_connection_asks_for_refused_messages_again() -> None:
 # --------------------------------------------------------------------------- holding
 
 
-def test_g36_a_failed_message_waits_for_its_back_off_and_is_given_up_at_its_budget() -> None:
+@guarantee(36)
+def test_a_failed_message_waits_for_its_back_off_and_is_given_up_at_its_budget() -> None:
     kit = Kit(attrs.evolve(SESSION, hold_seconds=1000))
     for base in (10, 20):
         entry = kit.ends(row("m"), FAILED)
@@ -134,7 +139,8 @@ def test_g36_a_failed_message_waits_for_its_back_off_and_is_given_up_at_its_budg
     assert kit.phase("m") is Phase.GIVEN_UP
 
 
-def test_g34_the_platforms_count_and_ours_are_one_budget() -> None:
+@guarantee(34)
+def test_the_platforms_count_and_ours_are_one_budget() -> None:
     kit = Kit()
     kit.listed(row("listed", attempts=["failed", "failed"]))
     kit.ends(row("listed"), FAILED)
@@ -147,15 +153,17 @@ def test_g34_the_platforms_count_and_ours_are_one_budget() -> None:
     assert entry.spent == 2
 
 
-def test_g34_a_push_of_a_message_without_runs_left_asks_the_list() -> None:
+@guarantee(34)
+def test_a_push_of_a_message_without_runs_left_asks_the_list() -> None:
     kit = Kit()
     kit.journal.pushed(row("m", 10, attempts=["failed"] * 3), kit.now)
     assert not kit.journal.entries.hints
     assert kit.dirty is Dirty.CAUSED
 
 
+@guarantee(34, 84)
 @pytest.mark.parametrize("fate", [DONE, FAILED], ids=["done", "failed"])
-def test_g34_g84_numbers_of_attempts_decide_nothing(fate: object) -> None:
+def test_numbers_of_attempts_decide_nothing(fate: object) -> None:
     """Attempts that succeeded, or that are under way, are none that failed."""
     kit = Kit()
     many = row("m", status="processing", attempts=["success"] * 7 + ["processing"] * 9)
@@ -176,7 +184,8 @@ def test_a_retry_waits_until_the_mark_before_it_is_final() -> None:
     assert kit.next() == Run(entry)
 
 
-def test_g27_the_time_in_which_a_message_holds_others_is_counted_over_all_its_waits() -> None:
+@guarantee(27)
+def test_the_time_in_which_a_message_holds_others_is_counted_over_all_its_waits() -> None:
     kit = Kit(attrs.evolve(SESSION, max_message_retries=99))
     waited, runs = 0.0, 0
     kit.ends(row("m"), FAILED)
@@ -199,8 +208,9 @@ def test_g27_the_time_in_which_a_message_holds_others_is_counted_over_all_its_wa
     assert runs >= 1
 
 
+@guarantee(27)
 @pytest.mark.parametrize("settled", [True, False], ids=["settled", "its mark is under way"])
-def test_g27_a_message_that_was_set_aside_lets_others_run_and_holds_nobody_again(
+def test_a_message_that_was_set_aside_lets_others_run_and_holds_nobody_again(
     settled: bool,
 ) -> None:
     kit = Kit(attrs.evolve(SESSION, retry_base_seconds=60, hold_seconds=5, max_message_retries=9))
@@ -220,8 +230,9 @@ def test_g27_a_message_that_was_set_aside_lets_others_run_and_holds_nobody_again
     assert entry.until > kit.now
 
 
+@guarantee(18, 35)
 @for_each("result", [ClaimResult.UNKNOWN, ClaimResult.LATER, ClaimResult.DENIED])
-def test_g18_g35_an_unanswered_claim_is_held_by_back_off_and_told_wait_and_charged_nothing(
+def test_an_unanswered_claim_is_held_by_back_off_and_told_wait_and_charged_nothing(
     result: ClaimResult,
 ) -> None:
     kit = Kit()
@@ -234,14 +245,16 @@ def test_g18_g35_an_unanswered_claim_is_held_by_back_off_and_told_wait_and_charg
     assert (entry.spent, entry.runs, entry.attempt) == (0, 0, 1)
 
 
-def test_g18_the_wait_for_an_answer_is_time_at_the_head_of_the_room() -> None:
+@guarantee(18)
+def test_the_wait_for_an_answer_is_time_at_the_head_of_the_room() -> None:
     kit = Kit()
     entry = kit.choose(row("m"))
     kit.journal.claim_answered(entry, ClaimOutcome(ClaimResult.UNKNOWN, took=10.0), kit.now)
     assert entry.hold_until == kit.now + 20
 
 
-def test_g35_a_message_that_is_not_accepted_waits_without_limit_and_is_not_charged() -> None:
+@guarantee(35)
+def test_a_message_that_is_not_accepted_waits_without_limit_and_is_not_charged() -> None:
     kit = Kit()
     entry = kit.entry(row("m"))
     for cap in (OFFER_BASE, 1, 2, 4, 8, OFFER_CAP, OFFER_CAP):
@@ -269,7 +282,8 @@ def test_waits_of_one_held_message_are_not_those_of_the_next() -> None:
 # --------------------------------------------------------------------------- controls
 
 
-def test_g35_g49_a_stopped_message_runs_first_after_the_play() -> None:
+@guarantee(35, 49)
+def test_a_stopped_message_runs_first_after_the_play() -> None:
     kit = Kit()
     entry = kit.ends(row("m"), released("stop"))
     kit.journal.control("stop", kit.now)
@@ -281,8 +295,9 @@ def test_g35_g49_a_stopped_message_runs_first_after_the_play() -> None:
     assert (entry.spent, kit.journal.held) == (0, None)
 
 
+@guarantee(35)
 @for_each("reason", ["left", "shutdown", "superseded"])
-def test_g35_other_releases_leave_the_order_to_the_list(reason: str) -> None:
+def test_other_releases_leave_the_order_to_the_list(reason: str) -> None:
     kit = Kit()
     entry = kit.ends(row("m"), released(reason))
     assert (entry.phase, entry.spent) == (Phase.LISTED, 0)
@@ -290,7 +305,8 @@ def test_g35_other_releases_leave_the_order_to_the_list(reason: str) -> None:
     assert first.phase is Phase.LISTED
 
 
-def test_g50_nothing_is_chosen_while_the_room_is_stopped() -> None:
+@guarantee(50)
+def test_nothing_is_chosen_while_the_room_is_stopped() -> None:
     kit = Kit()
     entry = kit.entry(row("m"))
     kit.journal.control("stop", kit.now)
@@ -304,7 +320,8 @@ def test_g50_nothing_is_chosen_while_the_room_is_stopped() -> None:
     assert kit.next() == Probe()
 
 
-def test_g24_a_control_acts_once() -> None:
+@guarantee(24)
+def test_a_control_acts_once() -> None:
     kit = Kit()
     assert kit.journal.control("stop", kit.now, "one")
     assert kit.journal.control("play", kit.now, "two")
@@ -315,12 +332,13 @@ def test_g24_a_control_acts_once() -> None:
 # --------------------------------------------------------------------------- runs before
 
 
+@guarantee(81)
 @for_each(
     ("attempts", "crashes", "attempt"),
     [(None, 0, 1), (["failed"], 0, 2), (["processing"], 0, 2), (["failed", "processing"], 1, 3),
      (None, 2, 3)],
 )  # fmt: skip
-def test_g81_a_run_counts_those_before_it(
+def test_a_run_counts_those_before_it(
     attempts: list[str] | None, crashes: int, attempt: int
 ) -> None:
     kit = Kit()
@@ -328,7 +346,8 @@ def test_g81_a_run_counts_those_before_it(
     assert kit.choose(row("m")).attempt == attempt
 
 
-def test_g81_own_runs_count_and_live_attempts_of_our_own_do_not() -> None:
+@guarantee(81)
+def test_own_runs_count_and_live_attempts_of_our_own_do_not() -> None:
     kit = Kit(attrs.evolve(SESSION, max_message_retries=9))
     entry = kit.claims(row("m"), ClaimResult.UNKNOWN)  # it may have been taken in
     kit.listed(row("m", status="processing", attempts=["processing"]))

@@ -14,6 +14,7 @@ from band_trio.runtime.journal.reads import Dirty
 from band_trio.runtime.journal.todo import Read, Run, Settle, Wait
 from band_trio.runtime.journal.verdict import DONE, Verdict
 from band_trio.runtime.room.journals import REMEMBERED, Journals
+from tests.marks import guarantee
 from tests.runtime.rows import ME, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit, released
 from tests.support.for_each import for_each
@@ -24,8 +25,9 @@ NEW = 10.0
 # --------------------------------------------------------------------------- bounds
 
 
+@guarantee(22, 77)
 @for_each("phase", [phase for phase in CAPACITY if phase is not Phase.ASIDE])
-def test_g22_g77_a_phase_forgets_its_oldest_entry_and_no_other_phases(phase: Phase) -> None:
+def test_a_phase_forgets_its_oldest_entry_and_no_other_phases(phase: Phase) -> None:
     kit = Kit(attrs.evolve(SESSION, max_message_retries=1))
     one_of_each: dict[Phase, Callable[[str], Entry]] = {
         Phase.LISTED: lambda name: kit.entry(row(name, NEW)),
@@ -44,7 +46,8 @@ def test_g22_g77_a_phase_forgets_its_oldest_entry_and_no_other_phases(phase: Pha
     assert kit.journal.entries.count(phase) == CAPACITY[phase]
 
 
-def test_g14_g21_what_was_forgotten_is_not_taken_for_new() -> None:
+@guarantee(14, 21)
+def test_what_was_forgotten_is_not_taken_for_new() -> None:
     """Its push comes once more, and may even be as young as the watermark."""
     kit = Kit()
     for number in range(CAPACITY[Phase.CONFIRMED] + 1):
@@ -57,7 +60,8 @@ def test_g14_g21_what_was_forgotten_is_not_taken_for_new() -> None:
     assert isinstance(kit.next(), Run)
 
 
-def test_g36_where_too_many_are_set_aside_the_next_one_holds_on() -> None:
+@guarantee(36)
+def test_where_too_many_are_set_aside_the_next_one_holds_on() -> None:
     kit = Kit()
     for number in range(CAPACITY[Phase.ASIDE]):
         kit.set_aside(row(f"{number}"))
@@ -74,8 +78,9 @@ def test_g36_where_too_many_are_set_aside_the_next_one_holds_on() -> None:
 # --------------------------------------------------------------------------- verdicts
 
 
+@guarantee(14)
 @pytest.mark.parametrize("result", [MarkResult.REJECTED, MarkResult.NOT_FOUND])
-def test_g14_work_that_was_not_taken_in_is_marked_when_it_turns_up_and_not_run(
+def test_work_that_was_not_taken_in_is_marked_when_it_turns_up_and_not_run(
     result: MarkResult,
 ) -> None:
     kit = Kit()
@@ -90,7 +95,8 @@ def test_g14_work_that_was_not_taken_in_is_marked_when_it_turns_up_and_not_run(
     assert (entry.phase, entry.owed) == (Phase.CONFIRMED, False)
 
 
-def test_g14_g77_work_that_is_owed_is_forgotten_last() -> None:
+@guarantee(14, 77)
+def test_work_that_is_owed_is_forgotten_last() -> None:
     kit = Kit()
     kit.ends(row("owed"), DONE, MarkResult.REJECTED)
     for number in range(CAPACITY[Phase.REFUSED]):
@@ -102,8 +108,9 @@ def test_g14_g77_work_that_is_owed_is_forgotten_last() -> None:
     assert kit.journal.entries.count(Phase.REFUSED) == CAPACITY[Phase.REFUSED]
 
 
+@guarantee(17)
 @pytest.mark.parametrize("result", [ClaimResult.UNKNOWN, ClaimResult.REFUSED])
-def test_g17_a_message_that_was_called_off_before_its_claim_was_answered_does_not_run(
+def test_a_message_that_was_called_off_before_its_claim_was_answered_does_not_run(
     result: ClaimResult,
 ) -> None:
     kit = Kit()
@@ -115,9 +122,8 @@ def test_g17_a_message_that_was_called_off_before_its_claim_was_answered_does_no
     assert todo == Settle(entry)
 
 
-def test_g13_a_verdict_waits_as_told_and_is_tried_at_once_after_a_play_or_a_new_connection() -> (
-    None
-):
+@guarantee(13)
+def test_a_verdict_waits_as_told_and_is_tried_at_once_after_a_play_or_a_new_connection() -> None:
     kit = Kit()
     entry = kit.ends(row("m"), DONE, None)
     assert kit.next() == Settle(entry)
@@ -136,7 +142,8 @@ def test_g13_a_verdict_waits_as_told_and_is_tried_at_once_after_a_play_or_a_new_
     assert mark.due == kit.now + 3
 
 
-def test_g11_g37_a_verdict_that_is_being_tried_elsewhere_is_not_tried_twice() -> None:
+@guarantee(11, 37)
+def test_a_verdict_that_is_being_tried_elsewhere_is_not_tried_twice() -> None:
     kit = Kit()
     entry = kit.ends(row("m"), FAILED, None)
     assert entry.mark is not None
@@ -147,7 +154,8 @@ def test_g11_g37_a_verdict_that_is_being_tried_elsewhere_is_not_tried_twice() ->
 # --------------------------------------------------------------------------- leaving
 
 
-def test_g11_g14_g54_a_verdict_and_work_that_is_owed_outlive_the_membership() -> None:
+@guarantee(11, 14, 54)
+def test_a_verdict_and_work_that_is_owed_outlive_the_membership() -> None:
     kit = Kit()
     owed = kit.ends(row("owed"), DONE, MarkResult.REJECTED)
     decided = kit.ends(row("decided"), DONE, MarkResult.UNCONFIRMED)
@@ -162,10 +170,11 @@ def test_g11_g14_g54_a_verdict_and_work_that_is_owed_outlive_the_membership() ->
     assert decided.phase is None
 
 
+@guarantee(14, 34)
 @pytest.mark.parametrize(
     ("verdict", "phase"), [(DONE, Phase.CONFIRMED), (FAILED, Phase.ASIDE)], ids=["done", "failed"]
 )
-def test_g14_g34_a_verdict_that_is_confirmed_after_the_return_is_remembered(
+def test_a_verdict_that_is_confirmed_after_the_return_is_remembered(
     verdict: Verdict, phase: Phase
 ) -> None:
     """The list may have been read before it was."""
@@ -178,8 +187,9 @@ def test_g14_g34_a_verdict_that_is_confirmed_after_the_return_is_remembered(
     assert kit.read(row("m", status="processing")) == [None]
 
 
+@guarantee(54)
 @for_each("phase", [Phase.LISTED, Phase.STOPPED, Phase.HELD, Phase.GIVEN_UP])
-def test_g54_leaving_forgets_the_rest(phase: Phase) -> None:
+def test_leaving_forgets_the_rest(phase: Phase) -> None:
     kit = Kit(attrs.evolve(SESSION, max_message_retries=1 if phase is Phase.GIVEN_UP else 3))
     match phase:
         case Phase.LISTED:
@@ -195,7 +205,8 @@ def test_g54_leaving_forgets_the_rest(phase: Phase) -> None:
     assert kit.journal.held is None
 
 
-def test_g17_a_held_message_that_was_called_off_is_marked_in_the_next_membership() -> None:
+@guarantee(17)
+def test_a_held_message_that_was_called_off_is_marked_in_the_next_membership() -> None:
     kit = Kit()
     entry = kit.choose(row("m"))
     unknown = ClaimOutcome(ClaimResult.UNKNOWN)
@@ -205,7 +216,8 @@ def test_g17_a_held_message_that_was_called_off_is_marked_in_the_next_membership
     assert kit.listed(row("m")) == Settle(entry)
 
 
-def test_g45_a_child_that_broke_leaves_its_message_to_the_list() -> None:
+@guarantee(45)
+def test_a_child_that_broke_leaves_its_message_to_the_list() -> None:
     for claimed in (True, False):
         kit = Kit()
         entry = kit.runs(row("m")) if claimed else kit.choose(row("m"))
@@ -218,7 +230,8 @@ def test_g45_a_child_that_broke_leaves_its_message_to_the_list() -> None:
 # --------------------------------------------------------------------------- all rooms
 
 
-async def test_g77_controls_of_rooms_that_are_not_served_are_bounded() -> None:
+@guarantee(77)
+async def test_controls_of_rooms_that_are_not_served_are_bounded() -> None:
     await trio.lowlevel.checkpoint()
     journals = Journals(ME, SESSION)
     for number in range(REMEMBERED + 1):
@@ -229,7 +242,8 @@ async def test_g77_controls_of_rooms_that_are_not_served_are_bounded() -> None:
     assert len(journals._all) <= REMEMBERED + 1
 
 
-async def test_g22_g77_a_journal_that_is_of_no_use_goes_and_one_with_a_verdict_stays() -> None:
+@guarantee(22, 77)
+async def test_a_journal_that_is_of_no_use_goes_and_one_with_a_verdict_stays() -> None:
     await trio.lowlevel.checkpoint()
     journals = Journals(ME, SESSION)
     empty, decided = journals.of("empty"), journals.of("decided")
@@ -248,7 +262,8 @@ async def test_g22_g77_a_journal_that_is_of_no_use_goes_and_one_with_a_verdict_s
     assert journals.of("decided") is not decided
 
 
-async def test_g48_a_control_of_the_agent_is_where_the_rooms_of_the_first_listing_begin() -> None:
+@guarantee(48)
+async def test_a_control_of_the_agent_is_where_the_rooms_of_the_first_listing_begin() -> None:
     await trio.lowlevel.checkpoint()
     journals = Journals(ME, SESSION)
     journals.control_everywhere("stop", "c")

@@ -16,6 +16,7 @@ from band_trio.runtime.journal.entries import CAPACITY, Phase
 from band_trio.runtime.journal.reads import Dirty
 from band_trio.runtime.journal.todo import Read, Run, Wait
 from band_trio.runtime.journal.verdict import DONE
+from tests.marks import case, guarantee
 from tests.runtime.rows import BEGAN, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit
 from tests.support.for_each import for_each
@@ -26,7 +27,8 @@ NEW = 10.0
 # --------------------------------------------------------------------------- pushes
 
 
-def test_g06_hints_run_in_order_and_each_once() -> None:
+@guarantee(6)
+def test_hints_run_in_order_and_each_once() -> None:
     kit = Kit()
     for name in "abca":
         kit.journal.pushed(row(name, NEW), kit.now)
@@ -37,7 +39,8 @@ def test_g06_hints_run_in_order_and_each_once() -> None:
     assert ran == ["a", "b", "c"]
 
 
-def test_g30_a_hint_too_many_is_dropped_and_the_list_is_read_instead() -> None:
+@guarantee(30)
+def test_a_hint_too_many_is_dropped_and_the_list_is_read_instead() -> None:
     kit = Kit()
     for name in "abcd":
         kit.journal.pushed(row(name, NEW), kit.now)
@@ -47,7 +50,8 @@ def test_g30_a_hint_too_many_is_dropped_and_the_list_is_read_instead() -> None:
     assert list(kit.journal.entries.hints) == ["a", "b", "c", "d"]
 
 
-def test_g30_more_hints_than_entries_are_never_kept() -> None:
+@guarantee(30)
+def test_more_hints_than_entries_are_never_kept() -> None:
     kit = Kit(attrs.evolve(SESSION, room_hints=10_000))
     for number in range(CAPACITY[Phase.LISTED]):
         kit.journal.pushed(row(f"{number}", NEW), kit.now)
@@ -55,7 +59,8 @@ def test_g30_more_hints_than_entries_are_never_kept() -> None:
     assert all(entry.phase is Phase.LISTED for entry in kit.journal.entries.hints.values())
 
 
-def test_g04_a_push_that_was_overtaken_asks_the_list_for_the_order() -> None:
+@guarantee(4)
+def test_a_push_that_was_overtaken_asks_the_list_for_the_order() -> None:
     kit = Kit()
     kit.journal.pushed(row("second", NEW + 1), kit.now)
     assert kit.dirty is Dirty.CLEAN
@@ -63,21 +68,21 @@ def test_g04_a_push_that_was_overtaken_asks_the_list_for_the_order() -> None:
     assert kit.next() == Read(Dirty.CAUSED)
 
 
-def test_g19_a_push_of_what_is_processed_is_dropped() -> None:
+@guarantee(19)
+def test_a_push_of_what_is_processed_is_dropped() -> None:
     kit = Kit()
     kit.journal.pushed(row("m", NEW, status="processed"), kit.now)
     assert kit.phase("m") is None
     assert kit.dirty is Dirty.CLEAN
 
 
+@guarantee(5, 19)
 @for_each(
     ("at", "is_new"),
     [(5, True), (6, True), (4, False), (None, False)],
     ids=["same instant", "later", "earlier", "undated"],
 )
-def test_g05_g19_a_hint_follows_the_watermark_or_asks_for_a_read(
-    at: float | None, is_new: bool
-) -> None:
+def test_a_hint_follows_the_watermark_or_asks_for_a_read(at: float | None, is_new: bool) -> None:
     kit = Kit()
     kit.ends(row("m", 5), DONE)
     kit.journal.pushed(row("n", at), kit.now)
@@ -96,7 +101,8 @@ def test_the_watermark_never_falls_and_follows_what_was_handled(handled: object)
     assert kit.journal.watermark == BEGAN + timedelta(seconds=5)
 
 
-def test_g05_the_watermark_does_not_follow_what_waited_beside_the_order() -> None:
+@guarantee(5)
+def test_the_watermark_does_not_follow_what_waited_beside_the_order() -> None:
     kit = Kit()
     kit.claims(row("m", 50), ClaimResult.REFUSED)
     kit.now += 100
@@ -104,7 +110,8 @@ def test_g05_the_watermark_does_not_follow_what_waited_beside_the_order() -> Non
     assert kit.journal.watermark == BEGAN + timedelta(seconds=1)
 
 
-def test_g19_the_second_in_which_the_list_was_read_is_not_past() -> None:
+@guarantee(19)
+def test_the_second_in_which_the_list_was_read_is_not_past() -> None:
     """The platform's clock shows whole seconds: what was handled in this one is not listed."""
     kit = Kit()
     kit.journal.pushed(row("m", 0.9), kit.now)
@@ -114,7 +121,8 @@ def test_g19_the_second_in_which_the_list_was_read_is_not_past() -> None:
     assert isinstance(other.next(), Run)
 
 
-def test_g05_without_the_platforms_clock_the_first_push_asks_the_list() -> None:
+@guarantee(5)
+def test_without_the_platforms_clock_the_first_push_asks_the_list() -> None:
     kit = Kit()
     kit.journal.begin(kit.now, joined=True)
     kit.journal.watermark = None
@@ -127,9 +135,10 @@ def test_g05_without_the_platforms_clock_the_first_push_asks_the_list() -> None:
     assert kit.journal.watermark is not None
 
 
+@case("C95")
 @for_each("newer", [0, 1])
 @for_each("dated", [True, False], ids=["dated", "undated"])
-def test_c95_the_newest_text_that_was_seen_runs(newer: int, dated: bool) -> None:
+def test_the_newest_text_that_was_seen_runs(newer: int, dated: bool) -> None:
     """Pushed again, or listed, with another text while it waits."""
     rows = [
         attrs.evolve(row("m", NEW), content=f"{number}",
@@ -147,7 +156,8 @@ def test_c95_the_newest_text_that_was_seen_runs(newer: int, dated: bool) -> None
     assert found.entry.row.content == expected
 
 
-def test_c95_a_message_that_is_held_runs_with_the_text_it_has_by_then() -> None:
+@case("C95")
+def test_a_message_that_is_held_runs_with_the_text_it_has_by_then() -> None:
     kit = Kit()
     kit.ends(row("m"), FAILED)
     kit.journal.pushed(attrs.evolve(row("m"), content="edited"), kit.now)
@@ -157,7 +167,8 @@ def test_c95_a_message_that_is_held_runs_with_the_text_it_has_by_then() -> None:
 # --------------------------------------------------------------------------- reads
 
 
-def test_g31_asking_often_is_asking_once_and_the_stronger_cause_stays() -> None:
+@guarantee(31)
+def test_asking_often_is_asking_once_and_the_stronger_cause_stays() -> None:
     kit = Kit()
     kit.journal.reads.ask(Dirty.CAUSED)
     kit.journal.reads.ask(Dirty.POLL)
@@ -166,8 +177,9 @@ def test_g31_asking_often_is_asking_once_and_the_stronger_cause_stays() -> None:
     assert (asked, kit.dirty) == (Dirty.CAUSED, Dirty.CLEAN)
 
 
+@guarantee(30)
 @given(st.lists(st.sampled_from(["push", "run", "read", "poll"]), max_size=40))
-def test_g30_every_push_is_run_or_causes_a_read(steps: list[str]) -> None:
+def test_every_push_is_run_or_causes_a_read(steps: list[str]) -> None:
     kit, count, waiting = Kit(), 0, set[str]()
     for step in steps:
         if step == "push":
@@ -193,7 +205,8 @@ def test_a_room_waits_for_its_join_and_no_longer_than_two_seconds() -> None:
     assert kit.next() == Read(Dirty.FIRST)
 
 
-def test_g25_a_push_of_a_new_connection_does_not_run_before_the_read() -> None:
+@guarantee(25)
+def test_a_push_of_a_new_connection_does_not_run_before_the_read() -> None:
     kit = Kit()
     kit.journal.new_epoch(kit.now)
     kit.journal.reads.began(kit.now)  # abandoned, and nothing is dirty
@@ -201,7 +214,8 @@ def test_g25_a_push_of_a_new_connection_does_not_run_before_the_read() -> None:
     assert kit.next() == Read(Dirty.CAUSED)
 
 
-def test_g26_idle_reads_are_spread_then_rarer_and_frequent_again_after_work() -> None:
+@guarantee(26)
+def test_idle_reads_are_spread_then_rarer_and_frequent_again_after_work() -> None:
     session = SessionConfig(idle_resync_seconds=60, idle_resync_max_seconds=300)
     firsts = {Kit(session).journal.reads.poll_at - 1000 for _ in range(20)}
     assert len(firsts) > 1

@@ -9,6 +9,7 @@ from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.turn.turn import later_end
 from band_trio.tools.ledger import Ledger
 from band_trio.types import TurnEffect
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 
 KEY = "band_a_secret_key_1234567890"
@@ -19,9 +20,10 @@ def test_the_first_end_counts_whatever_it_is(new: EndReason) -> None:
     assert later_end(None, new) is new
 
 
+@guarantee(41)
 @for_each("before", list(EndReason))
 @for_each("new", list(EndReason))
-def test_g41_the_last_interrupt_or_stop_counts_and_nothing_overrides_it(
+def test_the_last_interrupt_or_stop_counts_and_nothing_overrides_it(
     before: EndReason, new: EndReason
 ) -> None:
     deciding = {EndReason.INTERRUPT, EndReason.STOP}
@@ -55,9 +57,10 @@ def verdict(ended: Ending, *, reports: bool = True) -> Verdict:
     return Judgement((KEY,), 2.5, reports).verdict(ended)
 
 
+@guarantee(67)
 @for_each("effect", list(TurnEffect))
 @for_each("judged", [True, False])
-def test_g67_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
+def test_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
     effect: TurnEffect, judged: bool
 ) -> None:
     ended = turn(effect, judged=judged)
@@ -67,6 +70,7 @@ def test_g67_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
     assert done.did_its_work is (works or not judged)
 
 
+@guarantee(10, 67)
 @for_each(
     ("ended", "fate", "reason", "text"),
     [
@@ -107,7 +111,7 @@ def test_g67_a_turn_is_processed_exactly_when_it_did_its_work_or_is_not_judged(
         ),
     ],
 )
-def test_g10_g67_the_fate_of_each_end(ended: Ending, fate: Fate, reason: str, text: str) -> None:
+def test_the_fate_of_each_end(ended: Ending, fate: Fate, reason: str, text: str) -> None:
     done = verdict(ended)
     assert (done.fate, done.reason, done.error) == (fate, reason, text)
     if fate is Fate.FAILED:
@@ -115,17 +119,19 @@ def test_g10_g67_the_fate_of_each_end(ended: Ending, fate: Fate, reason: str, te
     assert done.did_its_work is (fate is Fate.PROCESSED and ended.by is None and not ended.declined)
 
 
-def test_g79_the_text_of_a_failure_is_masked_and_short() -> None:
+@guarantee(79)
+def test_the_text_of_a_failure_is_masked_and_short() -> None:
     done = verdict(turn(error=ValueError(f"cannot use {KEY} " + "x" * 5000)))
     assert KEY not in done.error
     assert len(done.error) <= ERROR_CHARS
     assert done.plain_error == "ValueError"
 
 
+@guarantee(37, 69)
 @for_each("last", [True, False])
 @for_each("reports", [True, False])
 @for_each("reported", [True, False])
-def test_g37_g69_the_room_is_told_of_the_last_failure_only_and_once(
+def test_the_room_is_told_of_the_last_failure_only_and_once(
     last: bool, reports: bool, reported: bool
 ) -> None:
     failed = turn(error=ValueError("secret words"), reported=reported, last=last)
@@ -134,7 +140,8 @@ def test_g37_g69_the_room_is_told_of_the_last_failure_only_and_once(
     assert report is None or "secret words" not in report.content
 
 
-def test_g82_a_message_that_ended_the_process_is_failed_and_told_once() -> None:
+@guarantee(82)
+def test_a_message_that_ended_the_process_is_failed_and_told_once() -> None:
     crashed = Judgement((KEY,), None, True).crashed(3)
     assert (crashed.fate, crashed.error[:6]) == (Fate.FAILED, "3 runs")
     assert crashed.report is not None

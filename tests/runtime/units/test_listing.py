@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from band_trio.protocol.rest import ChatRoom, Page
 from band_trio.runtime.listing import RoomListing, list_rooms
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 
 
@@ -44,9 +45,10 @@ async def listed(rooms: Rooms) -> RoomListing:
     return await list_rooms(rooms)  # type: ignore[arg-type]
 
 
+@guarantee(29)
 @for_each("count", [0, 1, 9, 10, 11, 35])
 @for_each("total", [True, False])
-async def test_g29_all_pages_are_read_and_only_a_count_makes_them_complete(
+async def test_all_pages_are_read_and_only_a_count_makes_them_complete(
     count: int, total: bool
 ) -> None:
     names = [f"r{n}" for n in range(count)]
@@ -55,14 +57,16 @@ async def test_g29_all_pages_are_read_and_only_a_count_makes_them_complete(
     assert rooms.asked == list(range(1, max(1, -(-count // 10)) + 1))
 
 
-async def test_g29_pages_that_shift_are_not_complete() -> None:
+@guarantee(29)
+async def test_pages_that_shift_are_not_complete() -> None:
     rooms = Rooms([f"r{n}" for n in range(25)], 10)
     rooms.changes = [lambda names: names.pop(0)]
     assert not (await listed(rooms)).complete
     assert (await listed(rooms)).complete
 
 
-def test_g29_what_a_listing_disproves() -> None:
+@guarantee(29)
+def test_what_a_listing_disproves() -> None:
     """Absence, from all of it or of a room that was not found either, unless a push is newer."""
     whole = RoomListing({"a": None}, complete=True, newer=frozenset("b"))
     assert [whole.disproves(each) for each in "abc"] == [False, False, True]
@@ -70,6 +74,7 @@ def test_g29_what_a_listing_disproves() -> None:
     assert [part.disproves(each) for each in "abcd"] == [False, False, True, False]
 
 
+@guarantee(29)
 @given(
     st.integers(0, 30),
     st.integers(1, 7),
@@ -77,7 +82,7 @@ def test_g29_what_a_listing_disproves() -> None:
         st.sampled_from(["keep", "keep", "first goes", "last goes", "one comes"]), max_size=12
     ),
 )
-def test_g29_a_complete_listing_misses_no_room_that_was_there_all_the_time(
+def test_a_complete_listing_misses_no_room_that_was_there_all_the_time(
     count: int, page: int, steps: list[str]
 ) -> None:
     names = [f"r{n}" for n in range(count)]

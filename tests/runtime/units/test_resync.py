@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.runtime.resync import FIRST_AT_ONCE, FirstReads, ResyncBucket
+from tests.marks import guarantee
 
 
-async def test_g32_a_burst_goes_at_once_and_the_rest_at_the_rate(
+@guarantee(32)
+async def test_a_burst_goes_at_once_and_the_rest_at_the_rate(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     await trio.lowlevel.checkpoint()
@@ -19,7 +21,8 @@ async def test_g32_a_burst_goes_at_once_and_the_rest_at_the_rate(
     assert waits == [0, 0, 0, 0.1, 0.2, 0.3]
 
 
-async def test_g32_an_idle_bucket_fills_up_to_its_depth_and_not_beyond(
+@guarantee(32)
+async def test_an_idle_bucket_fills_up_to_its_depth_and_not_beyond(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     bucket = ResyncBucket(rate=10, burst=3)
@@ -33,12 +36,13 @@ async def test_g32_an_idle_bucket_fills_up_to_its_depth_and_not_beyond(
     assert [round(bucket.reserve() - now, 6) for _ in range(4)] == [0, 0, 0, 0.1]
 
 
+@guarantee(32)
 @given(
     st.lists(st.floats(0, 2), max_size=40),
     st.floats(0.5, 50),
     st.integers(1, 10),
 )
-def test_g32_no_window_holds_more_reads_than_the_bucket_allows(
+def test_no_window_holds_more_reads_than_the_bucket_allows(
     pauses: list[float], rate: float, burst: int
 ) -> None:
     async def reserve_all() -> list[float]:
@@ -81,7 +85,8 @@ class Reader:
         self.first.release()
 
 
-async def test_g32_first_reads_get_faster_with_good_answers_up_to_a_bound(
+@guarantee(32)
+async def test_first_reads_get_faster_with_good_answers_up_to_a_bound(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     reader = Reader(FirstReads(12))
@@ -94,7 +99,8 @@ async def test_g32_first_reads_get_faster_with_good_answers_up_to_a_bound(
     assert trio.current_time() - began < 100 / FIRST_AT_ONCE
 
 
-async def test_g32_a_refused_first_read_slows_the_others_down_and_a_told_wait_is_kept(
+@guarantee(32)
+async def test_a_refused_first_read_slows_the_others_down_and_a_told_wait_is_kept(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     reader = Reader(FirstReads(12))

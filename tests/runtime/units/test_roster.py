@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from band_trio.runtime.turn.briefing import Briefing
 from band_trio.runtime.turn.roster import EVENTS, STRANGERS, Roster
+from tests.marks import guarantee
 from tests.support.for_each import for_each
 
 
@@ -58,7 +59,8 @@ def test_fields_merge_and_null_erases_nothing() -> None:
     assert not roster.waiting
 
 
-def test_g07_events_during_a_load_come_after_it_in_order() -> None:
+@guarantee(7)
+def test_events_during_a_load_come_after_it_in_order() -> None:
     roster = loaded("a", "b")
     roster.begin_load()
     roster.added(person("c"))
@@ -79,7 +81,8 @@ def test_a_failed_load_keeps_the_roster_stale_and_the_events() -> None:
     assert ids(roster) == ["a", "b"]
 
 
-def test_g33_a_load_that_is_not_complete_takes_nobody_out_and_stays_stale() -> None:
+@guarantee(33)
+def test_a_load_that_is_not_complete_takes_nobody_out_and_stays_stale() -> None:
     roster = loaded("a", "b")
     roster.begin_load()
     roster.removed("a")
@@ -96,7 +99,8 @@ def test_staleness_that_comes_up_during_a_load_outlives_it() -> None:
     assert roster.stale
 
 
-def test_g30_more_events_than_a_load_can_keep_make_it_stale_again() -> None:
+@guarantee(30)
+def test_more_events_than_a_load_can_keep_make_it_stale_again() -> None:
     roster = loaded()
     roster.begin_load()
     for n in range(EVENTS + 1):
@@ -106,7 +110,8 @@ def test_g30_more_events_than_a_load_can_keep_make_it_stale_again() -> None:
     assert len(roster.people) == EVENTS
 
 
-def test_g30_changes_that_nobody_takes_are_bounded() -> None:
+@guarantee(30)
+def test_changes_that_nobody_takes_are_bounded() -> None:
     roster = loaded()
     for n in range(EVENTS + 3):
         roster.added(person(f"p{n}"))
@@ -114,6 +119,7 @@ def test_g30_changes_that_nobody_takes_are_bounded() -> None:
     assert [name for _, name in told(roster)] == [f"p{n}" for n in range(3, EVENTS + 3)]
 
 
+@guarantee(66)
 @for_each(
     ("change", "differs"),
     [
@@ -126,7 +132,7 @@ def test_g30_changes_that_nobody_takes_are_bounded() -> None:
         (lambda roster: (roster.removed("a"), roster.added(person("a"))), False),
     ],
 )
-def test_g66_it_differs_exactly_when_what_is_told_would(change: Any, differs: bool) -> None:
+def test_it_differs_exactly_when_what_is_told_would(change: Any, differs: bool) -> None:
     roster = loaded("a")
     assert roster.told()[2]  # nobody was told yet
     roster.committed = roster.snapshot()
@@ -135,7 +141,8 @@ def test_g66_it_differs_exactly_when_what_is_told_would(change: Any, differs: bo
     assert roster.told()[2] is differs
 
 
-def test_g66_a_change_after_the_snapshot_is_not_committed_with_it() -> None:
+@guarantee(66)
+def test_a_change_after_the_snapshot_is_not_committed_with_it() -> None:
     roster = loaded("a")
     snapshot = roster.snapshot()
     roster.added(person("b"))
@@ -143,7 +150,8 @@ def test_g66_a_change_after_the_snapshot_is_not_committed_with_it() -> None:
     assert roster.told()[2]
 
 
-def test_g66_a_snapshot_does_not_change() -> None:
+@guarantee(66)
+def test_a_snapshot_does_not_change() -> None:
     roster = loaded("a", "b")
     first = roster.snapshot()
     roster.added(person("c"))
@@ -162,7 +170,8 @@ def test_what_is_read_again_and_is_the_same_is_the_same() -> None:
     assert roster.people is told
 
 
-def test_g85_who_is_not_known_is_missed_until_a_read_was_made_for_them() -> None:
+@guarantee(85)
+def test_who_is_not_known_is_missed_until_a_read_was_made_for_them() -> None:
     roster = loaded("a")
     assert not roster.misses(["a"])
     assert roster.misses(["a", "x"])
@@ -173,8 +182,9 @@ def test_g85_who_is_not_known_is_missed_until_a_read_was_made_for_them() -> None
     assert not roster.misses(["x"])  # a read that shows nothing new changes nothing
 
 
+@guarantee(85)
 @for_each("event", ["added", "removed", "during a load"])
-def test_g85_whoever_comes_or_goes_ends_that(event: str) -> None:
+def test_whoever_comes_or_goes_ends_that(event: str) -> None:
     roster = loaded("a")
     roster.note_read_for(["x"])
     if event == "during a load":
@@ -186,7 +196,8 @@ def test_g85_whoever_comes_or_goes_ends_that(event: str) -> None:
     assert roster.misses(["x"])
 
 
-def test_g85_who_is_not_known_is_kept_within_a_bound() -> None:
+@guarantee(85)
+def test_who_is_not_known_is_kept_within_a_bound() -> None:
     roster = loaded()
     names = [f"x{n}" for n in range(STRANGERS + 1)]
     for name in names:
@@ -196,7 +207,8 @@ def test_g85_who_is_not_known_is_kept_within_a_bound() -> None:
     assert [name for name in names if roster.misses([name])] == names[:1]
 
 
-def test_g77_an_idle_room_keeps_less_than_a_kilobyte() -> None:
+@guarantee(77)
+def test_an_idle_room_keeps_less_than_a_kilobyte() -> None:
     services = cast(Any, None)
     Briefing("warm", services)
     tracemalloc.start()
@@ -215,13 +227,14 @@ def test_a_copy_is_a_copy() -> None:
     assert roster.people["a"]["name"] == "A"
 
 
+@guarantee(7)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["add", "remove", "begin", "finish", "fail"]), st.integers(0, 3)),
         max_size=40,
     )
 )
-def test_g07_against_a_set(steps: list[tuple[str, int]]) -> None:
+def test_against_a_set(steps: list[tuple[str, int]]) -> None:
     """Whatever a load says holds as of its end, and what came meanwhile is applied behind it."""
     roster, members, later = loaded(), set[str](), list[tuple[str, str]]()
     loading = False

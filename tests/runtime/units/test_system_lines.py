@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.runtime.turn.system_lines import SystemLines
+from tests.marks import guarantee
 
 
-def test_g65_lines_are_told_again_until_a_commit() -> None:
+@guarantee(65)
+def test_lines_are_told_again_until_a_commit() -> None:
     lines = SystemLines(10)
     assert lines.pending() == (None, 0)
     lines.add("a")
@@ -24,7 +26,8 @@ def test_g65_lines_are_told_again_until_a_commit() -> None:
     assert lines.pending() == (None, 3)
 
 
-def test_g65_what_was_left_out_is_counted_even_if_it_came_after_the_delivery() -> None:
+@guarantee(65)
+def test_what_was_left_out_is_counted_even_if_it_came_after_the_delivery() -> None:
     lines = SystemLines(2)
     lines.add("a")
     lines.add("b")
@@ -35,11 +38,12 @@ def test_g65_what_was_left_out_is_counted_even_if_it_came_after_the_delivery() -
     assert lines.pending()[0] == "(1 earlier updates are left out)\nd\ne"
 
 
+@guarantee(65)
 @given(
     st.integers(1, 4),
     st.lists(st.sampled_from(["add", "add", "look", "commit"]), max_size=40),
 )
-def test_g65_every_line_is_delivered_or_counted(capacity: int, steps: list[str]) -> None:
+def test_every_line_is_delivered_or_counted(capacity: int, steps: list[str]) -> None:
     lines, added, told, looked = SystemLines(capacity), 0, 0, 0
     for step in steps:
         if step == "add":
