@@ -36,3 +36,19 @@ def _no_net_for_deep_tests() -> None:
     """A single test of `deep` may take an hour; the net for tests that hang is for the others."""
     if settings.get_current_profile_name() == "deep":
         faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let one run what shows a guarantee or a case: `--guarantee 25`, `--case C15`."""
+    parser.addoption("--guarantee", type=int, help="run only what shows this guarantee")
+    parser.addoption("--case", help="run only what shows this case handled")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what was not asked for."""
+    for marker in ("guarantee", "case"):
+        asked = config.getoption(f"--{marker}")
+        if asked is not None:
+            left = [e for e in items if any(asked in m.args for m in e.iter_markers(marker))]
+            config.hook.pytest_deselected(items=[e for e in items if e not in left])
+            items[:] = left

@@ -1,13 +1,15 @@
 """Keep the tables of proofs true: `python -m tests.guarantees` rewrites their last columns.
 
-A test proves guarantee 6 when its name carries `g06`, and case 2 when it carries `c02`:
-`test_g06_…`, or `test_g06_g21_c02_…` for several.
+A test proves guarantees 6 and 21 when it has the marker `@guarantee(6, 21)`, and shows that case 2
+is handled with `@case("C02")`.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -15,29 +17,40 @@ import attrs
 
 TESTS: Final = Path(__file__).parent
 NONE: Final = "(none)"
-_TEST: Final = re.compile(r"^\s*(?:async )?def (test_(?:[cg]\d\d_)+\w*)", re.MULTILINE)
-_MARKS: Final = re.compile(r"test_((?:[cg]\d\d_)+)")
 _ROW: Final = re.compile(r"^\| (\d+) \| ([^|]+) \|[^|]*\|$", re.MULTILINE)
+
+
+@cache
+def marked() -> tuple[tuple[str, str, int], ...]:
+    """Return marker, test (as `file::name`) and number, of all tests that have such a marker."""
+    found = []
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            test = f"{path.relative_to(TESTS).as_posix()}::{node.name}"
+            for call in node.decorator_list:
+                match call:
+                    case ast.Call(func=ast.Name(id="guarantee" | "case" as marker), args=args):
+                        numbers = [ast.literal_eval(each) for each in args]
+                        found += [(marker, test, int(str(n).lstrip("C"))) for n in numbers]
+    return tuple(found)
 
 
 @attrs.frozen
 class Listing:
     """A page with a table of numbers, what they stand for, and the tests that prove them."""
 
-    letter: str
-    """What stands before the number in the name of a test."""
+    marker: str
     table: Path
 
     def proofs(self) -> dict[int, list[str]]:
         """Return number → tests, as `file::name`, sorted."""
         found: dict[int, list[str]] = defaultdict(list)
-        for path in sorted(TESTS.rglob("test_*.py")):
-            for name in _TEST.findall(path.read_text(encoding="utf-8")):
-                marks = _MARKS.match(name)
-                assert marks is not None
-                for number in re.findall(rf"{self.letter}(\d\d)_", marks[1]):
-                    found[int(number)].append(f"{path.relative_to(TESTS).as_posix()}::{name}")
-        return dict(found)
+        for marker, test, number in marked():
+            if marker == self.marker:
+                found[number].append(test)
+        return {number: sorted(tests) for number, tests in found.items()}
 
     def statements(self) -> dict[int, str]:
         """Return number → statement, from the table."""
@@ -55,8 +68,8 @@ class Listing:
         return _ROW.sub(row, text)
 
 
-GUARANTEES: Final = Listing("g", TESTS / "GUARANTEES.md")
-CASES: Final = Listing("c", TESTS / "CASES.md")
+GUARANTEES: Final = Listing("guarantee", TESTS / "GUARANTEES.md")
+CASES: Final = Listing("case", TESTS / "CASES.md")
 
 
 if __name__ == "__main__":

@@ -346,7 +346,7 @@ async def test_a_page_without_the_way_on_fails_here_too() -> None:
 
 @guarantee(81)
 @given(walks(), st.data(), st.integers(1, 12), st.integers(1, 15))
-def test_against_the_naive_model_2(
+def test_pages_of_the_list_against_the_naive_model(
     listed_and_triggers: tuple[list[ChatMessage], list[ChatMessage]],
     data: st.DataObject,
     size: int,
