@@ -41,7 +41,7 @@ def play(messages: int) -> tuple[int, float]:
         for posted in [room.post() for _ in range(BURST)]:
             room.push(posted.row())
         while room.platform.actionable():
-            room.step()
+            room.go_on()
         room.platform.messages.clear()
     return room.moves - moves, time.process_time() - began
 

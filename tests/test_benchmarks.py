@@ -118,3 +118,10 @@ def test_bridge() -> None:
     for name in ("a call", "a callback", "a turn without a bridge", "a turn over the bridge"):
         assert len(rows[name]) == 2
         assert are_positive(rows[name])
+
+
+def test_journal() -> None:
+    rows = run("journal", "--messages=60", "--examples=2")
+
+    for way in ("alone", "played", "driven"):
+        assert are_positive(rows[way])

@@ -60,13 +60,15 @@ class Platform:
     """The room at the other end (platform docs, Message state machine)."""
 
     messages: dict[str, Posted] = attrs.field(factory=dict)
+    posted: int = 0
+    """How many there have been."""
     stopped: bool = False
     member: bool = True
     disowned: int = 0
     """Successes that it was told of and says to know nothing of."""
 
     def post(self, at: float) -> Posted:
-        number = len(self.messages)
+        number, self.posted = self.posted, self.posted + 1
         self.messages[f"m{number}"] = message = Posted(f"m{number}", number, at)
         return message
 
