@@ -50,11 +50,20 @@ RELATED: Final = {
             "config",
         )
     ],
-    "config": ["tests/test_config.py", "tests/test_construction.py", "tests/test_operating.py"],
+    "config": [
+        "tests/test_config.py",
+        "tests/test_construction.py",
+        "tests/test_operating.py",
+        "tests/link/test_dialler.py",
+    ],
 }
 """Folder of the package → the tests that are asked; the longest name that fits counts."""
 
-HARMLESS: Final[dict[str, str]] = {}
+HARMLESS: Final[dict[str, str]] = {
+    "converter.register_structure_hook_func(lambda t: t == dict[str, Any], _mapping)": (
+        "no type fits two of these hooks"
+    ),
+}
 """The line that was edited → why the edit changes nothing that anybody could see."""
 
 DROPPED: Final = {"deadline", "within", "bound", "secrets", "shield", "told", "timeout"}

@@ -682,3 +682,17 @@ def test_the_list_of_names_is_short_and_on_one_line(tmp_path: Path) -> None:
     assert "agent 000, agent 001" in told or "5, agent 000" in told
     assert told.endswith(", ….")
     assert len(told) < 600
+
+
+def test_as_many_names_as_fit_into_a_line_are_all_shown(tmp_path: Path) -> None:
+    names = [f"agent{n:02}" for n in range(21)]
+    for count, end in ((20, "agent19."), (21, "agent19, ….")):
+        text = "".join(f"{name}: {{}}\n" for name in names[:count])
+        assert end in refusal(config_file(tmp_path, text), "none-of-them")
+
+
+def test_a_state_directory_is_a_path_or_none() -> None:
+    for good in (None, "", "state", Path("state")):
+        assert AgentConfig(state_dir=good).state_dir == good
+    for bad in (3, b"state", "a\0b"):
+        assert "state_dir must be the path of a directory" in problems(AgentConfig, state_dir=bad)

@@ -27,6 +27,13 @@ async def test_a_repeated_line_is_written_three_times_then_once_a_minute(
         log.warning("line %d", 999)
         assert caplog.messages[-1] == "line 999"
 
+        log.warning("line %d", 1000)
+        log.warning("line %d", 1001)
+        log.warning("line %d", 1002)
+    for _ in range(5):
+        log.warning("line %d", 2000)
+    assert caplog.messages[-5:] == ["line 2000"] * 5, "after the block none is left out"
+
     assert lines == [
         "line 0",
         "line 1",
