@@ -160,6 +160,16 @@ class BandApiError(BandError):
         """What was asked for, where, and what to do, in words; begins the text."""
         super().__init__(self._text())
 
+    @property
+    def may_have_worked(self) -> bool:
+        """Whether the request may have taken effect all the same: 408 and 5xx."""
+        return self.status == 408 or self.status >= 500
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether asking again may help: 408, 429 and 5xx."""
+        return self.status == 429 or self.may_have_worked
+
     def _text(self) -> str:
         text = f"{self.context}: " if self.context else ""
         text += f"{self.status} {self.code or 'error'}: {self.message or 'no message'}"

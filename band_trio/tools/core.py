@@ -246,7 +246,7 @@ class ToolCore(AnswersNames):
                 raise OutcomeUnknownError("no answer to any try") from exc
             raise BandToolError(texts.NOT_REACHED) from exc
         except BandApiError as exc:
-            if repeated and (exc.status == 408 or exc.status >= 500):
+            if repeated and exc.may_have_worked:
                 raise OutcomeUnknownError("no definite answer to any try") from exc
             raise
         except trio.Cancelled:

@@ -15,6 +15,7 @@ from band_trio.testing.scripted_anthropic import open_scripted_anthropic
 from band_trio.testing.scripted_model import RawTurn, ScriptedModel, TextTurn
 from band_trio.types import ToolCallOutcome, TurnUsage
 from tests.adapters.kit import KINDS, LOOK, NO_REPLY, Bench, bench, make_tools
+from tests.support.for_each import for_each
 
 ANTHROPIC = KINDS[1]
 
@@ -38,10 +39,19 @@ async def test_thinking_goes_back_with_its_signature() -> None:
         assert b.last[1]["content"] == [thinking, use]
 
 
-async def test_a_full_context_is_no_success() -> None:
-    answer = _answer({"type": "text", "text": ""}, stop_reason="max_tokens")
+@for_each("reason", ["max_tokens", "model_context_window_exceeded"])
+async def test_a_full_context_is_no_success(reason: str) -> None:
+    answer = _answer({"type": "text", "text": ""}, stop_reason=reason)
     async with bench(ANTHROPIC, [answer]) as b:
         assert (await b.turn()).record == "failed"
+
+
+@for_each("reason", ["max_tokens", "model_context_window_exceeded"])
+async def test_a_text_is_relayed_with_a_mark_whatever_has_cut_it(reason: str) -> None:
+    answer = _answer({"type": "text", "text": "Once upon"}, stop_reason=reason)
+    async with bench(ANTHROPIC, [answer], relay_final_text=True) as b:
+        await b.turn()
+        assert b.tools.chat == ["Once upon …"]
 
 
 @pytest.mark.parametrize("cached", [True, False])

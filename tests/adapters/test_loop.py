@@ -386,6 +386,19 @@ async def test_a_long_turn_is_never_cut(kind: Kind) -> None:
         assert texts(b.last) == [("user", "[Maria]: next")]
 
 
+@EACH
+async def test_of_a_long_turn_behind_older_ones_the_older_ones_go(kind: Kind) -> None:
+    answers = [NO_REPLY, NO_REPLY, *[LOOK] * 6, NO_REPLY]
+    async with bench(kind, answers, max_history=4) as b:
+        await b.turn("old one")
+        await b.turn("old two")
+        await b.turn("long")
+
+        kept = str(b.adapter.room_messages("room-fake"))
+        assert "old" not in kept
+        assert kept.count("[Maria]: long") == 1
+
+
 # --------------------------------------------------------------------------- many at once
 
 

@@ -294,3 +294,22 @@ async def test_announced_twice_is_served_once(autojump_clock: trio.testing.MockC
             await here.settled(await here.say(room, "m"))
         assert len(here.seen(RoomServed)) == 1
         assert here.adapter.texts == ["m"]
+
+
+async def test_a_room_that_is_added_and_removed_at_once_is_not_served_and_leaves_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here, here.running() as agent:
+        here.band.faults.hold(event="room_added", times=None)
+        held = here.band.faults.hold(event="room_removed", times=None)
+        room = await here.room()
+        await here.band.user.remove(room, here.account)
+        await trio.sleep(1)
+        for rule in [*here.band.faults.pushes]:
+            rule.release()  # both in one tick
+            rule.lift()
+        assert held.hits >= 1
+        await trio.sleep(5)
+        assert agent.health().rooms == {}
+        served = [event for event in here.seen(RoomServed) if event.room_id == room]
+        assert len(served) == len([e for e in here.seen(CleanedUp) if e.room_id == room])

@@ -552,3 +552,39 @@ async def test_an_interrupt_that_meets_the_end_of_the_program_is_still_told(
                 await trio.sleep(100)
         assert records(here) == [(message, "processed")]
         assert here.band.state(message, here.account) == "processed"
+
+
+# --------------------------------------------------------------------------- a stop meanwhile
+
+WAITS: dict[str, Callable[[Stage, str], Any]] = {
+    "in flight": lambda here, m: here.band.faults.delay(5, route="processed", message=m),
+    "in back-off": lambda here, m: here.band.faults.refuse(
+        500, route="processed", message=m, times=4
+    ),
+    "in a told wait": lambda here, m: here.band.faults.refuse(
+        429, route="processed", message=m, retry_after=20
+    ),
+}
+
+
+@guarantee(11, 49)
+@for_each("state", WAITS)
+async def test_a_stop_while_a_mark_waits_costs_neither_the_mark_nor_a_second_run(
+    state: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(QUIET):
+            await trio.sleep(1)
+            message = await here.say(room, "m0")
+            WAITS[state](here, message)
+            await trio.sleep(2)
+            assert starts(here) == [message]
+            assert here.band.state(message, here.account) == "processing", "the mark waits"
+            await here.band.user.stop(room)
+            await trio.sleep(100)
+            await here.band.user.play(room)
+            await here.settled(message)
+            await trio.sleep(100)
+        assert starts(here) == [message]
+        assert len(here.band.attempts(message, here.account)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import httpx  # noqa: ASYNC127 - the transport of the tests
@@ -334,6 +335,26 @@ async def test_the_same_message_in_flight_is_joined_not_repeated(
         await send("maria")  # later, on purpose
 
     assert len(platform.bodies("messages")) == 2
+
+
+async def test_sends_at_the_same_time_that_differ_in_anything_are_all_posted(
+    autojump_clock: MockClock,
+) -> None:
+    platform = Platform()
+    platform.participants.append(HELPER)
+
+    async def slow(_: httpx.Request) -> httpx.Response:
+        await trio.sleep(5)
+        return httpx.Response(201, json={"data": {"id": "slow", "recipients": []}})
+
+    platform.answer("POST", "messages", slow)
+    async with open_tools(platform) as tools, trio.open_nursery() as nursery:
+        for content, people, files in (
+            ("hi", ["maria"], None), ("hi", ["x/helper"], None), ("hi!", ["maria"], None),
+            ("hi", ["maria"], ["f1"]), ("hi", ["maria"], ["f2"]), ("hi", ["maria", "x/helper"], None),
+        ):  # fmt: skip
+            nursery.start_soon(partial(tools.send_message, content, people, attachment_ids=files))
+    assert len(platform.bodies("messages")) == 6
 
 
 @guarantee(76)

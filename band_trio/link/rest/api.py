@@ -277,10 +277,11 @@ class Api:
                     return answer
                 if method == "DELETE" and answer.status == 404 and may_have_worked:
                     return Answer(204)
-                if answer.status not in (408, 429) and answer.status < 500:
-                    raise self.refusal(answer)
-                may_have_worked |= answer.status != 429
-                wait = tries.after_no(answer.retry_after, self.refusal(answer))
+                refusal = self.refusal(answer)
+                if not refusal.is_transient:
+                    raise refusal
+                may_have_worked |= refusal.may_have_worked
+                wait = tries.after_no(answer.retry_after, refusal)
             await trio.sleep(wait)  # holding no token
 
     async def post(
@@ -305,12 +306,12 @@ class Api:
             else:
                 if answer.ok:
                     return answer
-                if answer.status == 408 or answer.status >= 500:
-                    error = self.refusal(answer)
-                    raise OutcomeUnknownError(f"{method} {path}: {error}") from error
-                if answer.status != 429:
-                    raise self.refusal(answer)
-                wait = tries.after_no(answer.retry_after, self.refusal(answer))
+                refusal = self.refusal(answer)
+                if refusal.may_have_worked:
+                    raise OutcomeUnknownError(f"{method} {path}: {refusal}") from refusal
+                if not refusal.is_transient:
+                    raise refusal
+                wait = tries.after_no(answer.retry_after, refusal)
             await trio.sleep(wait)  # holding no token
 
     def refusal(self, answer: Answer) -> BandApiError:

@@ -148,7 +148,10 @@ CAPACITY: Final = {
 """Entries per phase; the oldest is forgotten, and seen again on the list or by a claim. In the other
 phases there is one entry at a time, or as many verdicts as `room_unsettled` lets wait."""
 _TOLD_AGAIN: Final = {Phase.CONFIRMED, Phase.GIVEN_UP, Phase.REFUSED, Phase.ASIDE}
-"""Phases in which no row is kept: before such a message runs, the list tells of it."""
+"""Phases for which the row is dropped: before such a message runs, the list tells of it."""
+_OVER: Final = {Phase.CONFIRMED, Phase.GIVEN_UP}
+"""Those of them that it does not run from. For the others a pushed row is kept: it may be an edit
+that is newer than the page of the list that is being looked through."""
 
 
 @attrs.define(eq=False)
@@ -285,7 +288,7 @@ class Entries:
         if entry is None:
             entry = Entry(message.id, inserted_at=message.inserted_at)
             self.move(entry, Move.SEE)
-        if entry.phase not in _TOLD_AGAIN:
+        if entry.phase not in _OVER:
             entry.take(message)
         attempts = delivery.attempts
         if attempts:

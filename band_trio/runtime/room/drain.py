@@ -182,7 +182,8 @@ class Drain:
                 page = await self._once(kind, partial(self._ask, current, ask))
             except BandError as exc:
                 told = self._note_failure(exc)
-                if placed and _is_overload(exc):
+                # The other answers say something about one room, not about the platform.
+                if placed and (not isinstance(exc, BandApiError) or exc.is_transient):
                     first_reads.failed(told)
             else:
                 if placed:
@@ -264,10 +265,3 @@ class Drain:
                 room_id, self._failures, error,
             )  # fmt: skip
         return (error.retry_after or 0.0) if isinstance(error, BandApiError) else 0.0
-
-
-def _is_overload(error: BandError) -> bool:
-    """Tell whether a failure says something about the platform, not about one room."""
-    if not isinstance(error, BandApiError):
-        return True
-    return error.status in (408, 429) or error.status >= 500

@@ -30,11 +30,6 @@ CAP_SECONDS: Final = 10.0
 """Back-off between two tries of one step."""
 
 
-def is_transient(error: BandApiError) -> bool:
-    """Tell whether asking again may help: 408, 429 and 5xx."""
-    return error.status in (408, 429) or error.status >= 500
-
-
 def is_foreign(error: BandApiError) -> bool:
     """Tell whether the answer is none of a platform's: a bare 3xx or 4xx, or a 2xx of other shape."""
     return error.code == UNREADABLE or (error.code is None and error.message is None)
@@ -90,7 +85,7 @@ async def with_patience(
                     raise BandAuthError(
                         f"{url} refused the key ({exc.status}). Check agent id and API key."
                     ) from None
-                if not is_transient(exc):
+                if not exc.is_transient:
                     raise _definite(exc, what, url) from None
                 error, told = exc, exc.retry_after or 0.0
             except BandConnectionError as exc:

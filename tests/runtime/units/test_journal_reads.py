@@ -164,6 +164,22 @@ def test_a_message_that_is_held_runs_with_the_text_it_has_by_then() -> None:
     assert kit.wait_held().row.content == "edited"
 
 
+@case("C95")
+@for_each("result", [ClaimResult.REFUSED, ClaimResult.GONE])
+def test_an_edit_that_comes_while_an_older_page_is_looked_through_is_what_runs(
+    result: ClaimResult,
+) -> None:
+    """No row is kept of a message that was refused; a pushed edit is newer than the page."""
+    kit = Kit()
+    old = attrs.evolve(row("m", NEW), content="old", updated_at=BEGAN)
+    kit.claims(old, result)
+    kit.now += 1000
+    edited = attrs.evolve(old, content="edited", updated_at=BEGAN + timedelta(seconds=1))
+    kit.journal.pushed(edited, kit.now)
+    assert isinstance(found := kit.listed(old), Run)
+    assert found.entry.row.content == "edited"
+
+
 # --------------------------------------------------------------------------- reads
 
 
