@@ -35,12 +35,21 @@ class AgentInput:
 class Preprocessor(Protocol):
     """Turns a claimed message into the input of a turn, or declines it."""
 
-    async def process(self, ctx: RoomContext, event: Any, agent_id: str) -> AgentInput | None: ...
+    async def process(self, ctx: RoomContext, event: Any, agent_id: str) -> AgentInput | None:
+        """Return the input of the turn for *event*, a message that is claimed; *agent_id* is ours.
+
+        None ends the message as processed, without a turn. What it raises fails the turn.
+        """
 
 
 class FrameworkAdapter(Protocol):
     """The least an adapter is. `SimpleAdapter` adds the comfortable parts and is what to subclass."""
 
-    async def on_event(self, inp: AgentInput) -> None: ...
-    async def on_cleanup(self, room_id: str) -> None: ...
-    async def on_started(self, agent_name: str, agent_description: str) -> None: ...
+    async def on_event(self, inp: AgentInput) -> None:
+        """Handle one message. It is processed or failed by what the tools have done, and fails by an error."""
+
+    async def on_cleanup(self, room_id: str) -> None:
+        """The room is served no longer: let go of what is kept for it."""
+
+    async def on_started(self, agent_name: str, agent_description: str) -> None:
+        """The agent is connected; called once, before the first message."""

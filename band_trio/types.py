@@ -270,21 +270,44 @@ class TurnLedger(Protocol):
     judged: bool
 
     @property
-    def attempt(self) -> int: ...
+    def attempt(self) -> int:
+        """Which run of the message this is, from 1; from 2 on it may have been answered already."""
+
     @property
-    def nursery(self) -> trio.Nursery: ...
+    def nursery(self) -> trio.Nursery:
+        """For work beside or after `on_message`; the turn ends when both have.
+
+        Raises:
+            TurnClosedError: the turn is over, or never had a nursery.
+        """
+
     @property
-    def replied(self) -> bool: ...
+    def replied(self) -> bool:
+        """Whether something was said, or declined to be said."""
+
     @property
-    def complete(self) -> bool: ...
+    def complete(self) -> bool:
+        """Whether the turn did what a message asks for."""
+
     @property
-    def detached(self) -> bool: ...
+    def detached(self) -> bool:
+        """Whether the time limit of the turn is suspended."""
+
     @property
-    def closed(self) -> bool: ...
-    def record(self, effect: TurnEffect) -> None: ...
-    def settle(self) -> None: ...
-    def note_reported(self) -> None: ...
-    def detach(self) -> None: ...
+    def closed(self) -> bool:
+        """Whether the turn is over; its tools then refuse every call."""
+
+    def record(self, effect: TurnEffect) -> None:
+        """Note what a tool call did that has succeeded."""
+
+    def settle(self) -> None:
+        """Declare the turn complete although nothing was said."""
+
+    def note_reported(self) -> None:
+        """Note that the room knows of the failure; it is not reported again."""
+
+    def detach(self) -> None:
+        """Suspend `max_cycle_seconds`, because the turn waits for a person."""
 
 
 # --------------------------------------------------------------------------- protocols
@@ -296,4 +319,5 @@ class HistoryConverter(Protocol[T_co]):
     `message_type`, `metadata` and `id`. Those at the end that have `since_trigger` (true) are our
     own and newer than the message of the turn: it is worked on again."""
 
-    def convert(self, raw: list[dict[str, Any]]) -> T_co: ...
+    def convert(self, raw: list[dict[str, Any]]) -> T_co:
+        """Return the history, oldest first, as the model's API takes it; *raw* is not changed."""

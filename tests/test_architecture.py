@@ -298,8 +298,6 @@ def _check_documented(name: str, value: Any) -> None:
     generated = f"{name}("  # what dataclasses and enums write themselves
     assert doc, f"{name} has no docstring"
     assert not doc.startswith(generated), f"{name} has no docstring of its own"
-    if getattr(value, "_is_protocol", False):
-        return  # its methods are documented where they are implemented
     for member, function in _members(value):
         assert function.__doc__, f"{member} has no docstring"
 

@@ -23,5 +23,5 @@ class AgentTools(People, Contacts, Memories, Files, Tasks, Dispatch):
 
 # What a method does is said where it does it; `help` of the protocol says the same.
 for _name, _shown in vars(AgentToolsProtocol).items():
-    if not _name.startswith("_"):
+    if not (_name.startswith("_") or _shown.__doc__):
         _shown.__doc__ = getattr(AgentTools, _name, _shown).__doc__

@@ -16,17 +16,28 @@ class AgentToolsProtocol(Protocol):
     """The tools of one turn in one room, real (`AgentTools`) or fake (`FakeAgentTools`)."""
 
     @property
-    def room_id(self) -> str: ...
+    def room_id(self) -> str:
+        """The room of the turn."""
+
     @property
-    def agent_id(self) -> str | None: ...
+    def agent_id(self) -> str | None:
+        """The agent's id, where it is known."""
+
     @property
-    def turn(self) -> TurnLedger: ...
+    def turn(self) -> TurnLedger:
+        """The ledger of the turn: what was said and done, its nursery, its end."""
+
     @property
-    def participants(self) -> list[dict[str, Any]]: ...
+    def participants(self) -> list[dict[str, Any]]:
+        """Who is in the room, as far as it is known: a copy."""
+
     @property
-    def is_hub_room(self) -> bool: ...
+    def is_hub_room(self) -> bool:
+        """Whether it is the room for contact events."""
+
     @property
-    def features(self) -> AdapterFeatures | None: ...
+    def features(self) -> AdapterFeatures | None:
+        """What the adapter may use and shows; None outside of a turn."""
 
     async def send_message(
         self,
