@@ -34,22 +34,7 @@ RELATED: Final = {
     "protocol": ["tests/protocol", "tests/link", "tests/localband"],
     "link": ["tests/link", "tests/runtime/test_start.py", "tests/runtime/test_convergence.py"],
     "tools": ["tests/tools", "tests/testing", "tests/mcp"],
-    "kit": [
-        f"tests/test_{name}.py"
-        for name in (
-            "backoff",
-            "bell",
-            "hygiene",
-            "ids",
-            "leaves",
-            "nurseries",
-            "secret",
-            "shares",
-            "repeated_log",
-            "extras",
-            "config",
-        )
-    ],
+    "kit": ["tests/kit"],
     "config": [
         "tests/test_config.py",
         "tests/test_construction.py",

@@ -34,7 +34,7 @@ class Mortal(SimpleAdapter[Any]):
             await trio.sleep(0.5)
             os._exit(9)
         if text.startswith("slow"):
-            await trio.sleep(2)
+            await trio.sleep(1)
         await tools.send_message(f"re: {text}", [msg.sender_id])
 
 

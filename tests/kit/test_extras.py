@@ -11,7 +11,7 @@ import pytest
 from band_trio.kit.extras import load_extra
 from tests.support.for_each import for_each
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 WITHOUT = """
 import sys
