@@ -19,7 +19,7 @@ from band_trio import Agent, AgentConfig, SimpleAdapter
 
 
 class Mortal(SimpleAdapter[Any]):
-    """Does what a message says: `die`, `die soon`, `slow`, or else just an answer."""
+    """Does what a message says: `die`, `die soon`, `busy`, `slow`, or else just an answer."""
 
     def __init__(self, runs: int) -> None:
         super().__init__()
@@ -31,9 +31,11 @@ class Mortal(SimpleAdapter[Any]):
         if text == "die":
             os._exit(9)
         if text == "die soon":
-            await trio.sleep(0.5)
+            await trio.sleep(0.25)
             os._exit(9)
-        if text.startswith("slow"):
+        if text.startswith("busy"):
+            await trio.sleep(0.6)
+        if text == "slow":
             await trio.sleep(1)
         await tools.send_message(f"re: {text}", [msg.sender_id])
 

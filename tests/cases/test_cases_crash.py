@@ -126,7 +126,7 @@ async def test_its_neighbours_of_that_moment_finish_and_are_not_given_up(
 ) -> None:
     async with supervised(tmp_path) as (agent, nursery):
         rooms = [await agent.band.user.create_room(members=[agent.account]) for _ in range(5)]
-        harmless = [await agent.say(each, f"slow {n}") for n, each in enumerate(rooms[1:])]
+        harmless = [await agent.say(each, f"busy {n}") for n, each in enumerate(rooms[1:])]
         killer = await agent.say(rooms[0], "die soon")
         nursery.start_soon(agent.serve)
         await agent.until(
@@ -140,4 +140,4 @@ async def test_its_neighbours_of_that_moment_finish_and_are_not_given_up(
         assert [agent.state(each) for each in harmless] == ["processed"] * 4
         assert [await agent.errors(each) for each in rooms] == [1, 0, 0, 0, 0]
         assert agent.runs["die soon"] == 3
-        assert all(agent.runs[f"slow {n}"] <= 2 for n in range(4))
+        assert all(agent.runs[f"busy {n}"] <= 2 for n in range(4))

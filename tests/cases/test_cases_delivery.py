@@ -21,7 +21,6 @@ from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.views import payload, push_again
 
 
-@pytest.mark.slow
 def living_messages() -> int:
     gc.collect()
     return sum(type(each) is ChatMessage for each in gc.get_objects())
@@ -45,7 +44,7 @@ async def test_a_burst_overflows_and_takes_nothing_with_it(
         async with here.running() as agent:
             messages = [await here.say(busy, "m0")]
             await here.adapter.until_running()
-            messages += [await here.say(busy, f"m{n}") for n in range(1, 1500)]
+            messages += [await here.say(busy, f"m{n}") for n in range(1, 400)]
             await here.band.user.stop(stopped)
             await trio.sleep(0.1)
             added = await here.room()
@@ -61,7 +60,7 @@ async def test_a_burst_overflows_and_takes_nothing_with_it(
             await here.settled(messages[-1])
 
         assert [c.text for c in here.adapter.calls if c.room_id == busy] == [
-            f"m{n}" for n in range(1500)
+            f"m{n}" for n in range(400)
         ]
         assert here.band.state(kept, here.account) != "processed"
 
@@ -129,7 +128,7 @@ async def test_a_slow_handler_never_stops_the_reader(
         async with here.running() as agent:
             messages = [await here.say(room, "slow")]
             await here.adapter.until_running()
-            messages += [await here.say(room, f"m{n}") for n in range(1000)]
+            messages += [await here.say(room, f"m{n}") for n in range(250)]
             await here.settled(messages[-1])
 
             assert agent.health().epoch == 1, "a heartbeat was taken for lost"

@@ -133,10 +133,10 @@ async def test_interrupts_in_masses_eat_no_request_slots(
                 here.band.faults.delay(0.2, route=route, times=None, agent=here.account)
                 for route in ("processing", "post_message")
             ]
-            for n in range(50):
+            for n in range(16):
                 for room in rooms:
                     await here.say(room, "work")
-                await trio.sleep(0.1 + n * 0.01)  # in the claim, in the post, behind both
+                await trio.sleep(0.1 + n * 0.03)  # in the claim, in the post, behind both
                 await here.band.user.interrupt(here.account)
             for rule in slow:
                 rule.lift()
@@ -158,7 +158,7 @@ async def test_a_mark_does_not_wait_behind_bulk_reads(
         await reply(call)
 
     async with stage(works) as here:
-        rooms = [await here.room() for _ in range(200)]
+        rooms = [await here.room() for _ in range(80)]
         async with here.running():
             await trio.sleep(5)
             message = await here.say(rooms[0], "work")
@@ -174,7 +174,7 @@ async def test_a_mark_does_not_wait_behind_bulk_reads(
             marked = [at for at, event in here.trace if isinstance(event, Marked)]
             recorded = [at for at, event in here.trace if isinstance(event, Recorded)]
             assert marked[0] - recorded[0] < 0.5
-            await until(lambda: len(here.seen(Recorded)) == 200, 300, every=1)
+            await until(lambda: len(here.seen(Recorded)) == 80, 300, every=1)
         assert {event.kind for event in here.seen(Recorded)} == {"processed"}
 
 
