@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 import trio
 import trio.testing
 
@@ -10,6 +13,7 @@ from band_trio.protocol.events import Mode
 from band_trio.protocol.phoenix import Frame
 from tests.marks import guarantee
 from tests.runtime.harness import Stage, stage
+from tests.runtime.views import reads
 from tests.support.for_each import for_each
 
 UNPROBED = SessionConfig(stopped_resync_seconds=1e6)
@@ -20,6 +24,20 @@ async def signal(here: Stage, mode: Mode, id_: str, room: str | None = None) -> 
     """Push a control, and give it a moment."""
     here.band.signal(here.account, mode, room_id=room, correlation_id=id_)
     await trio.sleep(0.1)
+
+
+@asynccontextmanager
+async def unlisted(here: Stage) -> AsyncGenerator[Agent]:
+    """Run an agent whose topics are joined, and whose first listing comes only in some seconds."""
+    here.band.faults.delay(5, route="chats", times=2)  # the start asks, and so does a connection
+    agent = here.agent(UNPROBED)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(agent.run)
+        await trio.sleep(2)
+        assert agent.health().joined_topics == 2
+        assert reads(here, "") == [], "the listing is over already"
+        yield agent
+        agent.stop(grace=0)
 
 
 def stopped(agent: Agent) -> int:
@@ -52,18 +70,28 @@ async def test_a_copy_of_an_agent_wide_stop_from_before_the_listing_does_not_act
 ) -> None:
     async with stage() as here:
         await here.room()
-        here.band.faults.delay(5, route="chats", times=1)
-        agent = here.agent(UNPROBED)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(agent.run)
-            await trio.sleep(2)
+        async with unlisted(here) as agent:
             await signal(here, "stop", "a")
             await trio.sleep(5)
             assert stopped(agent) == 1
             await signal(here, "play", "b")
             await signal(here, "stop", "a")
             assert stopped(agent) == 0
-            agent.stop(grace=0)
+
+
+@guarantee(24)
+async def test_a_room_that_comes_later_is_not_stopped_by_what_was_told_before_the_listing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        await here.room()
+        async with unlisted(here) as agent:
+            await signal(here, "stop", "a")
+            await trio.sleep(5)
+            assert stopped(agent) == 1
+            await signal(here, "play", "b")
+            await here.settled(await here.say(await here.room(), "hello"))
+            assert stopped(agent) == 0
 
 
 @guarantee(24)
@@ -95,7 +123,7 @@ async def test_an_agent_wide_stop_is_applied_once_although_a_room_is_announced_t
             agent.stop(grace=0)
 
 
-@guarantee(8)
+@guarantee(8, 24)
 @for_each(
     ("controls", "rooms_stopped"),
     [
@@ -103,6 +131,7 @@ async def test_an_agent_wide_stop_is_applied_once_although_a_room_is_announced_t
         ([("stop", "one"), ("play", "all")], 0),
         ([("play", "one"), ("stop", "all")], 2),
         ([("stop", "all"), ("interrupt", "all")], 2),
+        ([("stop", "all"), ("play", "all"), ("stop", "all")], 0),  # the last one is a copy
     ],
 )
 async def test_controls_before_the_listing_are_applied_in_their_order(
@@ -110,13 +139,8 @@ async def test_controls_before_the_listing_are_applied_in_their_order(
 ) -> None:
     async with stage() as here:
         one, _other = await here.room(), await here.room()
-        here.band.faults.delay(5, route="chats", times=1)
-        agent = here.agent(UNPROBED)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(agent.run)
-            await trio.sleep(2)
-            for number, (mode, where) in enumerate(controls):
-                await signal(here, mode, f"{number}", one if where == "one" else None)
+        async with unlisted(here) as agent:
+            for mode, where in controls:
+                await signal(here, mode, f"{mode} {where}", one if where == "one" else None)
             await trio.sleep(10)
             assert stopped(agent) == rooms_stopped
-            agent.stop(grace=0)

@@ -10,6 +10,8 @@ import trio
 import trio.testing
 
 from band_trio import SessionConfig
+from band_trio.runtime.journal.control import REMEMBERED_IDS
+from band_trio.trace import Controlled
 from tests.marks import case, guarantee
 from tests.runtime.harness import Stage, stage
 
@@ -139,6 +141,23 @@ async def test_controls_of_unknown_rooms_are_bounded(
         assert agent._runtime.parts is not None
         assert len(agent._runtime.parts.journals._all) == 1024
         assert agent.health().rooms == {}
+
+
+@guarantee(77)
+async def test_controls_of_a_room_leave_a_bounded_number_of_ids(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running() as agent:
+            await trio.sleep(1)
+            for _ in range(3 * REMEMBERED_IDS):
+                here.band.signal(here.account, "interrupt", room_id=room)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(here.seen(Controlled)) == 3 * REMEMBERED_IDS
+            assert agent._runtime is not None
+            assert agent._runtime.parts is not None
+            assert len(agent._runtime.parts.journals.of(room).controls._seen) == REMEMBERED_IDS
 
 
 @guarantee(77)

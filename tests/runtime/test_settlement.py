@@ -567,6 +567,32 @@ WAITS: dict[str, Callable[[Stage, str], Any]] = {
 }
 
 
+LONG = attrs.evolve(QUIET, settle_base_seconds=500, settle_cap_seconds=500)
+"""Nothing is tried again in time, unless something says so."""
+
+
+@guarantee(11, 13, 53)
+@for_each(("state", "grace"), [("in flight", 10), ("in back-off", 0), ("in a told wait", 30)])
+async def test_a_stop_of_the_agent_while_a_mark_waits_tries_it_once_more(
+    state: str, grace: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The platform has recovered meanwhile; the next run finds nothing to do."""
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(LONG, grace=grace):
+            await trio.sleep(1)
+            message = await here.say(room, "m0")
+            rule = WAITS[state](here, message)
+            await trio.sleep(2)
+            assert here.band.state(message, here.account) == "processing", "the mark waits"
+            rule.lift()
+        assert here.band.state(message, here.account) == "processed"
+        assert here.reports[0].graceful
+        async with here.running(LONG):
+            await trio.sleep(100)
+        assert starts(here) == [message]
+
+
 @guarantee(11, 49)
 @for_each("state", WAITS)
 async def test_a_stop_while_a_mark_waits_costs_neither_the_mark_nor_a_second_run(

@@ -71,6 +71,32 @@ async def test_a_list_that_cannot_be_read_is_told_until_it_can(
 
 
 @guarantee(32)
+async def test_a_told_wait_is_obeyed_by_every_kind_of_read(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    session = SessionConfig(idle_resync_seconds=20, idle_resync_max_seconds=20)
+    async with stage() as here:
+        room = await here.room()
+        async with here.running(session):
+            await here.settled(await here.say(room, "m0"))
+            await here.band.user.stop(room)
+            message = await here.say(room, "m1")
+            await trio.sleep(1)
+            began = len(sent(here, "messages"))
+            here.band.faults.refuse(429, retry_after=90, route="messages")
+            await here.band.user.play(room)
+            await here.settled(message)
+            refused, again = sent(here, "messages")[began:][:2]
+            assert again - refused >= 90, "the list, after a play"
+
+            began = len(sent(here, "next"))
+            here.band.faults.refuse(429, retry_after=90, route="next")
+            await trio.sleep(200)
+            refused, again = sent(here, "next")[began:][:2]
+            assert again - refused >= 90, "the next one, by a poll"
+
+
+@guarantee(32)
 async def test_speculative_reads_that_fail_stay_within_the_rate_too(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.protocol.rest import ChatRoom, Page
-from band_trio.runtime.listing import RoomListing, list_rooms
+from band_trio.runtime.listing import RoomLister, RoomListing, list_rooms
 from tests.marks import guarantee
 from tests.support.for_each import for_each
 
@@ -72,6 +73,18 @@ def test_what_a_listing_disproves() -> None:
     assert [whole.disproves(each) for each in "abc"] == [False, False, True]
     part = RoomListing({"a": None}, False, newer=frozenset("b"), doubted=frozenset("abc"))
     assert [part.disproves(each) for each in "abcd"] == [False, False, True, False]
+
+
+@guarantee(29, 77)
+async def test_a_doubt_is_over_with_the_next_listing_and_with_the_next_push() -> None:
+    rooms = Rooms(["a"], 10, total=False)  # never complete
+    lifecycle: Any = None  # only what waits for the next one asks it
+    lister = RoomLister(cast("Any", rooms), lifecycle, lambda event: None)
+    for room in ("heard of", "unknown"):
+        lister.doubt(room, unknown=True)
+    lister.heard_of("heard of")
+    assert (await lister.read()).doubted == {"unknown"}
+    assert (await lister.read()).doubted == set()
 
 
 @guarantee(29)
