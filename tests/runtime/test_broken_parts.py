@@ -10,6 +10,8 @@ import pytest
 import trio
 import trio.testing
 
+from band_trio.link.channel.epoch import Epoch
+from band_trio.link.channel.socket import Socket
 from band_trio.runtime.journal.todo import Run, Settle
 from band_trio.runtime.membership.dispatcher import Dispatcher
 from band_trio.runtime.membership.presence import RoomPresence
@@ -253,3 +255,53 @@ async def test_a_part_that_ends_by_itself_is_an_error_too(
         with pytest.raises(RuntimeError, match=f"{part} ended by itself"):
             await here.agent().run()
         await here.assert_nothing_left()
+
+
+@guarantee(45)
+@case("C52")
+@pytest.mark.parametrize("part", ["_beat", "_watch", "_read", "_keep_topics"])
+async def test_a_part_of_the_connection_that_breaks_ends_the_run(
+    part: str, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(self: Epoch) -> None:
+        await trio.sleep(5)
+        raise ZeroDivisionError("a bug")
+
+    async with life() as here:
+        await here.room()
+        real = getattr(Epoch, part)
+
+        async def breaks_later(self: Epoch) -> None:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(broken, self)
+                await real(self)
+
+        monkeypatch.setattr(Epoch, part, breaks_later)
+        await assert_run_raises(here)
+
+
+@guarantee(45)
+@case("C52")
+async def test_a_writer_that_breaks_ends_the_run(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(self: Socket, text: str) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ZeroDivisionError("a bug")
+
+    async with life() as here:
+        await here.room()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(assert_run_raises, here)
+            await trio.sleep(5)
+            monkeypatch.setattr(Socket, "send", broken)
+            await here.room()
+
+
+async def assert_run_raises(here: LifeStage) -> None:
+    """Run an agent in which a part breaks after 5 s."""
+    began = trio.current_time()
+    with pytest.RaisesGroup(ZeroDivisionError, allow_unwrapped=True, flatten_subgroups=True):
+        async with here.agent():
+            await trio.sleep(100)
+    assert trio.current_time() - began < 10

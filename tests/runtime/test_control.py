@@ -13,7 +13,7 @@ from band_trio import RoomExecutionStoppedError, SessionConfig
 from band_trio.localband.fault_rules import PushFacts, RequestFault
 from band_trio.localband.faults import error_reply
 from band_trio.trace import Controlled, Recorded
-from tests.marks import guarantee
+from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
 from tests.runtime.views import fail, hang, sent
 
@@ -66,7 +66,8 @@ async def test_a_stopped_message_stays_processing_and_uncharged(
         assert here.adapter.interrupts == [(room, "stop")]
 
 
-@guarantee(49)
+@guarantee(35, 49)
+@case("C15")
 async def test_stop_then_play_runs_the_stopped_message_first(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -88,6 +89,7 @@ async def test_stop_then_play_runs_the_stopped_message_first(
 
         assert here.adapter.texts == ["m0"] * 5 + ["m1", "m2"]
         assert records(here) == ["released:stop"] * 4 + ["processed"] * 3
+        assert here.band.attempts(messages[0], here.account) == ["success"], "nothing is charged"
 
 
 @guarantee(49)
@@ -172,6 +174,7 @@ async def test_a_second_stop_before_the_stopped_message_runs_leaves_it_the_first
 
 
 @guarantee(50)
+@case("C15")
 async def test_nothing_is_claimed_while_stopped(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -302,6 +305,7 @@ async def test_an_answer_that_says_stopped_from_before_the_play_stops_nothing(
 
 
 @guarantee(40)
+@case("C15")
 async def test_a_stop_during_the_claim_keeps_the_handler_from_starting(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -320,6 +324,7 @@ async def test_a_stop_during_the_claim_keeps_the_handler_from_starting(
             await here.settled(message)
 
         assert records(here) == ["released:stop", "processed"]
+        assert here.band.attempts(message, here.account) == ["success"]
 
 
 @guarantee(40)
@@ -458,3 +463,23 @@ async def test_a_stop_from_before_the_start_holds_from_the_first_read(
             assert here.adapter.calls == []
             await here.band.user.play(room)
             await here.settled(message)
+
+
+@guarantee(17)
+@case("C15")
+async def test_an_interrupt_whose_mark_fails_is_repeated_and_never_runs_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def hangs(call: Call) -> None:
+        await trio.sleep_forever()
+
+    async with stage(hangs) as here:
+        room = await here.room()
+        async with here.running():
+            here.band.faults.refuse(500, route="processed", times=2)
+            message = await here.say(room, "work")
+            await here.adapter.until_running()
+            await here.band.user.interrupt(here.account)
+            await here.settled(message)
+            await trio.sleep(200)
+        assert here.adapter.texts == ["work"]

@@ -27,7 +27,7 @@ from band_trio.trace import (
     TraceEvent,
 )
 from tests.marks import case, guarantee
-from tests.runtime.harness import Call, Stage
+from tests.runtime.harness import Call, Stage, stage
 from tests.runtime.lifecycle_kit import LifeStage, Noted, life, raises
 from tests.support.for_each import for_each
 
@@ -379,3 +379,28 @@ async def test_an_exit_leaves_a_block_around_the_agent_with_its_code(
                 await trio.sleep_forever()
 
         assert caught.value.code == 7
+
+
+@guarantee(60)
+@case("C62")
+async def test_many_refusals_ask_for_the_identity_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        rooms = [await here.room() for _ in range(10)]
+        session = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
+        async with here.running(session):
+            await trio.sleep(5)
+            asked = len(here.band.log.requests("me"))
+            here.band.faults.refuse(401, route="processing", times=20)
+            here.band.faults.delay(3, route="me", answer=True, times=1)
+            messages = [await here.say(room, "work") for room in rooms]
+            await trio.sleep(2)
+            assert len(here.band.log.requests("me")) - asked == 1
+            await here.settled(*messages)
+            await trio.sleep(5)
+            before = len(here.band.log.requests("me"))
+            here.band.faults.refuse(401, route="processing", times=1)
+            await here.settled(await here.say(rooms[0], "later"))
+            await trio.sleep(1)
+            assert len(here.band.log.requests("me")) - before == 1, "it is asked anew each time"

@@ -249,7 +249,9 @@ def test_the_property_finds_a_bug(
     bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bug(monkeypatch)
-    quick = settings(max_examples=EXAMPLES, database=None, derandomize=True, phases=[Phase.generate])
+    quick = settings(
+        max_examples=EXAMPLES, database=None, derandomize=True, phases=[Phase.generate]
+    )
     prop = given(steps=STEPS)(run)
     with pytest.raises((AssertionError, trio.TooSlowError, BaseExceptionGroup)):  # noqa: ASYNC401 - bare or in groups, both count
         quick(prop)()

@@ -27,6 +27,10 @@ def failed_text(here: LifeStage, message_id: str) -> str:
     return str(here.band.world.messages[message_id].deliveries[here.account.id].attempts[0].error)
 
 
+def plain() -> BaseException:
+    return ValueError("no")
+
+
 def own_group() -> BaseException:
     return ExceptionGroup("mine", [ValueError("a"), ExceptionGroup("inner", [KeyError("b")])])
 
@@ -35,7 +39,7 @@ class OtherError(BaseException):
     """Neither an `Exception` nor the end of the program."""
 
 
-FOREIGN = for_each("make", [own_group, asyncio.CancelledError, OtherError])
+FOREIGN = for_each("make", [plain, own_group, asyncio.CancelledError, OtherError])
 
 
 @guarantee(44)
@@ -68,6 +72,7 @@ async def test_any_error_fails_its_turn_only(
             await here.settled(*[await here.say(room, "good") for room in rooms])
         names = [type(leaf).__name__ for leaf in leaf_errors(make())]
         assert all(name in failed_text(here, message) for name in names)
+        assert "nursery" not in failed_text(here, message).lower()
 
 
 @guarantee(44, 57)

@@ -57,32 +57,6 @@ async def test_a_push_that_overtakes_its_predecessors_waits_for_them_on_a_dirty_
         assert started(here) == messages  # the third push finds a list that was not read yet
 
 
-@guarantee(30)
-async def test_a_burst_beyond_every_bound_loses_nothing_and_keeps_its_order(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with stage() as here:
-        room = await here.room()
-
-        async def long_at_first(call: Call) -> None:
-            if call.text == "m0":
-                await trio.sleep(60)
-
-            await call.tools.no_reply()
-
-        here.adapter.behaviour = long_at_first
-        async with here.running(SessionConfig(room_hints=4)):
-            messages = [await here.say(room, "m0")]
-            await here.adapter.until_running()
-            messages += [await here.say(room, f"m{n}") for n in range(1, 300)]
-            other = await here.room()
-            await trio.sleep(1)
-            await here.settled(await here.say(other, "elsewhere"))
-            await here.settled(*messages)
-
-        assert [call.msg.id for call in here.adapter.calls if call.room_id == room] == messages
-
-
 @guarantee(26)
 async def test_a_message_whose_push_never_comes_is_found_by_the_poll(
     autojump_clock: trio.testing.MockClock,

@@ -8,7 +8,7 @@ import trio.testing
 
 from band_trio import BandConfigError, InputNotAccepted, SessionConfig
 from band_trio.runtime.journal import entries
-from band_trio.trace import Claimed, GivenUp, Recorded, Started
+from band_trio.trace import Claimed, GivenUp, Read, Recorded, Started
 from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.support.for_each import for_each
@@ -87,6 +87,7 @@ async def test_the_budget_is_counted_across_restarts(
 
 
 @guarantee(36)
+@case("C13")
 async def test_runs_of_one_message_are_the_back_off_apart(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -102,6 +103,7 @@ async def test_runs_of_one_message_are_the_back_off_apart(
 
 
 @guarantee(27)
+@case("C13")
 async def test_a_failing_message_delays_its_room_until_it_is_given_up_and_others_not_at_all(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -331,3 +333,22 @@ async def test_one_bad_message_does_not_starve_its_room(
 
             assert len(here.band.log.requests()) == quiet, "no read before the poll is due"
         assert here.adapter.texts == ["bad", "m2", "m3"]
+
+
+@guarantee(31)
+@case("C01")
+async def test_after_a_pass_nothing_is_read_before_the_poll(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def fails(call: Call) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ValueError("no")
+
+    async with stage(fails) as here:
+        room = await here.room()
+        config = SessionConfig(idle_resync_seconds=100, idle_resync_max_seconds=200)
+        async with here.running(config):
+            await here.settled(await here.say(room, "bad"), state="failed")
+            await trio.sleep(1000)
+            reads = [e for e in here.seen(Read) if e.room_id == room and e.kind == "messages"]
+            assert len(reads) <= 13, "it spins on the message that was given up"

@@ -6,7 +6,11 @@ import trio
 import trio.lowlevel
 import trio.testing
 
-from band_trio import ShutdownReport
+from band_trio import (
+    ShutdownReport,
+)
+from band_trio.localband.records import SocketRecord
+from band_trio.tools.agent_tools import AgentTools
 from band_trio.trace import (
     CleanedUp,
     Marked,
@@ -71,7 +75,8 @@ async def test_a_mark_that_is_confirmed_in_the_grace_is_a_graceful_end(
         assert reports[0].duration < 20.0, "and no longer"
 
 
-@guarantee(53)
+@guarantee(51, 53)
+@case("C17")
 async def test_a_handler_that_cannot_be_ended_is_named_and_waited_for(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -172,3 +177,33 @@ async def test_hooks_may_still_use_the_platform(
         report = await stopped(here, agent, grace=0)
         assert connected == [True, True]
         assert report.cleanup_errors == ()
+
+
+@guarantee(56)
+@case("C57")
+async def test_clean_up_hooks_post_with_tools_of_no_turn(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with life() as here:
+        room = await here.room()
+        posted_at: list[float] = []
+
+        async def says_goodbye() -> None:
+            await trio.sleep(0.2)
+            tools = AgentTools(room, here.adapter.calls[0].tools.rest, agent_id=here.account.id)  # type: ignore[attr-defined]
+            await tools.send_event("goodbye", "thought")
+            posted_at.append(here.band.world.elapsed())
+
+        for hook in ("on_cleanup", "cleanup_all"):
+            here.noted.hooks[hook] = says_goodbye
+        here.adapter.add_cleanup(says_goodbye)
+        async with here.running(grace=0):
+            await here.settled(await here.say(room, "hello"))
+        rows = await here.band.user.messages(room)
+        assert [row["content"] for row in rows if row["message_type"] == "thought"] == [
+            "goodbye"
+        ] * 3
+        (ended,) = [row.at for row in here.band.log.of(SocketRecord) if row.what == "ended"]
+        assert len(posted_at) == 3
+        assert max(posted_at) <= ended, "the socket is closed after all hooks"
+        assert here.reports[0].cleanup_errors == ()

@@ -335,3 +335,31 @@ async def test_the_adapter_is_up_before_the_socket_exists(
         async with here.running(observer=observe):
             pass
         assert at_connect == [["serve", "started"]]
+
+
+def identity_fails(here: LifeStage) -> None:
+    here.band.faults.refuse(500, route="me", times=None)
+
+
+def join_is_refused(here: LifeStage) -> None:
+    here.band.faults.reject_join(f"agent_control:{here.account.id}", times=None)
+
+
+@guarantee(57)
+@case("C54")
+@pytest.mark.parametrize("fault", [identity_fails, join_is_refused], ids=lambda f: f.__name__)
+async def test_after_a_start_that_failed_the_same_agent_starts(
+    fault: Callable[[LifeStage], None], autojump_clock: trio.testing.MockClock
+) -> None:
+    async with life() as here:
+        room = await here.room()
+        agent = here.agent(start_patience_seconds=20)
+        fault(here)
+        with pytest.raises(BandConnectionError):
+            await agent.run()
+        await here.assert_nothing_left()
+        assert here.band.session(here.account) is None
+        here.band.faults.clear()
+        async with agent:
+            await here.settled(await here.say(room, "hello"))
+        await here.assert_nothing_left()

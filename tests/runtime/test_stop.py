@@ -58,7 +58,7 @@ async def test_an_idle_agent_stops_at_once(autojump_clock: trio.testing.MockCloc
         )  # fmt: skip
 
 
-@guarantee(51, 53)
+@guarantee(35, 51, 52, 53)
 @case("C50")
 async def test_turns_of_all_rooms_are_cut_off_together_and_served_again(
     autojump_clock: trio.testing.MockClock,

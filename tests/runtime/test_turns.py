@@ -121,6 +121,7 @@ async def test_an_error_in_the_turns_nursery_fails_the_turn(
 
 
 @guarantee(47)
+@case("C20")
 async def test_a_handler_that_takes_too_long_fails_with_a_text_that_names_the_limit(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -305,7 +306,7 @@ async def test_a_failed_report_of_the_adapter_is_replaced_by_ours(
         assert [f["provider"] for f in await errors_in(here, room)] == ["band-runtime"]
 
 
-@guarantee(1)
+@guarantee(1, 41)
 @case("C17")
 async def test_a_handler_that_swallows_its_cancellation_is_interrupted_all_the_same(
     autojump_clock: trio.testing.MockClock,

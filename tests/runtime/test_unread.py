@@ -10,7 +10,7 @@ import trio.testing
 
 from band_trio import SessionConfig
 from band_trio.localband.room import Message
-from tests.marks import guarantee
+from tests.marks import case, guarantee
 from tests.runtime.harness import stage
 from tests.runtime.views import sent
 
@@ -127,3 +127,23 @@ async def test_a_read_that_a_hint_asks_for_takes_no_token(
             began = trio.current_time()
             await here.settled(await here.say(rooms[-1], "m"))
             assert trio.current_time() - began < 3
+
+
+@guarantee(11, 29)
+@case("C43")
+async def test_an_absurd_told_wait_costs_an_hour_not_years(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stage() as here, here.running():
+        room = await here.room()
+        await here.settled(await here.say(room, "warm"))
+        here.band.faults.refuse(429, retry_after=10**9, route="processed")
+        here.band.faults.refuse(429, retry_after=10**9, route="chats")
+        here.band.faults.suppress(event="room_added", times=1)
+        message = await here.say(room, "M")
+        here.band.cut(here.account)
+        other = await here.say(await here.room(), "N")
+        with trio.fail_after(2 * 3600):
+            await here.settled(message, other)
+        told = [m for m in caplog.messages if "taken for a mistake" in m]
+        assert 1 <= len(told) <= 3

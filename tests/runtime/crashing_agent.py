@@ -1,6 +1,6 @@
 """The agent of the tests of crashes, a process of its own that some messages end.
 
-`python -m tests.cases.crashing_agent CONNECTION`, a JSON object with the platform's URLs, the
+`python -m tests.runtime.crashing_agent CONNECTION`, a JSON object with the platform's URLs, the
 credentials, a directory for its state and a file to which each run of a handler appends the text of
 its message.
 """

@@ -39,7 +39,7 @@ class Supervisor:
         connection = self.band.connection(self.account)
         del connection["config"]
         connection |= {"state_dir": str(self.folder), "runs": str(self.folder / "runs")}
-        command = [sys.executable, "-m", "tests.cases.crashing_agent", json.dumps(connection)]
+        command = [sys.executable, "-m", "tests.runtime.crashing_agent", json.dumps(connection)]
         while True:
             self.process = await trio.lowlevel.open_process(command, stderr=subprocess.DEVNULL)
             try:

@@ -1,11 +1,11 @@
-"""What the application's code does: odd results, catching, blocking, threads, late calls."""
+"""What the application's code does in a turn: odd results, catching, cleaning up, late calls."""
 
 from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, cast
 
@@ -15,8 +15,10 @@ import trio.testing
 
 from band_trio import SessionConfig, TurnClosedError
 from band_trio.converters import AnthropicHistoryConverter, OpenAIHistoryConverter
+from band_trio.localband.records import ActivityRecord
 from band_trio.tools.custom import CustomTools
 from band_trio.tools.narration import narrate_call, narrate_result
+from band_trio.trace import Recorded
 from tests.converters.kit import check_anthropic, check_openai
 from tests.marks import case, guarantee
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
@@ -34,9 +36,6 @@ async def rows(here: Stage, room: str, kind: str) -> list[str]:
         for row in everything
         if row["sender_id"] == here.account.id and row["message_type"] == kind
     ]
-
-
-# --------------------------------------------------------------------------- odd results
 
 
 def handing_back(result: object, *, replies: bool) -> Behaviour:
@@ -103,9 +102,6 @@ async def test_what_a_model_gets_wrong_in_a_call_does_not_fail_its_turn(
         assert [text.split(" ")[-1] for text in await rows(here, room, "text")] == ["good"]
         (thought,) = await rows(here, room, "thought")
         assert 16_000 < len(thought) <= 16_384
-
-
-# --------------------------------------------------------------------------- the cancellation
 
 
 @guarantee(42)
@@ -262,120 +258,6 @@ async def test_an_error_beside_a_broken_connection_is_named(
         assert "sub-exception" not in str(error)
 
 
-# --------------------------------------------------------------------------- threads
-
-
-@guarantee(3, 51)
-@case("C21")
-@pytest.mark.slow
-async def test_fifty_blocking_tools_hold_up_nobody() -> None:
-    """Real threads and the real clock; heartbeats are due all the time."""
-    go, late = threading.Event(), list[str]()
-    running = 0
-
-    def blocking() -> str:
-        nonlocal running
-        running += 1
-        go.wait(10)
-        return "late"
-
-    async def uses_many(call: Call) -> None:
-        if call.text == "hello":
-            await reply(call)
-            return
-        call.tools.use_custom_tools(CustomTools.of([blocking]))
-
-        async def use() -> None:
-            late.append(await call.tools.execute_tool_call("blocking", {}))
-
-        async with trio.open_nursery() as nursery:
-            for _ in range(50):
-                nursery.start_soon(use)
-
-    async with stage(uses_many) as here:
-        rooms = [await here.room(), await here.room()]
-        try:
-            with trio.fail_after(9):
-                async with here.running(
-                    grace=0, heartbeat_seconds=0.1, dead_seconds=0.5, stop_overhead_seconds=0.5
-                ) as agent:
-                    message = await here.say(rooms[0], "block")
-                    await here.adapter.until_running()
-                    await trio.sleep(0.8)
-                    assert agent.health().epoch == 1, "heartbeats went out in time"
-                    assert running == 40 // 3, "as many as our own limiter lets one room have"
-                    # trio's own threads, which everything else shares, are all free
-                    assert trio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
-                    await here.settled(await here.say(rooms[1], "hello"))
-                    stopping = time.perf_counter()
-                assert time.perf_counter() - stopping < 3
-        finally:
-            go.set()
-        await trio.sleep(0.05)
-        assert late == []
-        assert here.band.attempts(message, here.account) == ["processing"]
-
-
-@guarantee(3)
-@case("C21")
-@pytest.mark.slow
-async def test_a_sync_callback_that_blocks_holds_up_its_room_only() -> None:
-    go = threading.Event()
-    heard: list[str] = []
-
-    def came(room_id: str, person: dict[str, Any]) -> None:
-        go.wait(10)
-        heard.append(person["name"])
-
-    async with stage() as here:
-        room, other = await here.room(), await here.room()
-        guest = here.band.register_agent("Guest")
-        try:
-            with trio.fail_after(5):
-                async with here.running(
-                    SessionConfig(hook_seconds=5), on_participant_added=came, grace=0,
-                    stop_overhead_seconds=0.3,
-                ):  # fmt: skip
-                    await here.settled(await here.say(room, "one"))
-                    await trio.sleep(0.05)
-                    await here.band.user.add(room, guest)
-                    await trio.sleep(0.05)
-                    await here.settled(await here.say(other, "two"))
-                    assert heard == []
-                    stopping = time.perf_counter()
-                assert time.perf_counter() - stopping < 3
-        finally:
-            go.set()
-        assert here.reports[0].graceful
-
-
-@guarantee(51)
-@case("C21")
-async def test_a_handler_that_blocks_the_thread_is_named(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def blocks(call: Call) -> None:
-        await trio.sleep(30)  # long, but it lets others run
-        if call.text == "block":
-            time.sleep(0.06)  # noqa: ASYNC251 - the case
-        await reply(call)
-
-    async with stage(blocks) as here:
-        room = await here.room()
-        async with here.running(SessionConfig(stall_seconds=0.05)):
-            await here.settled(await here.say(room, "work"))
-            assert "blocked" not in caplog.text
-            message = await here.say(room, "block")
-            await here.settled(message)
-
-    (line,) = [
-        record.getMessage()
-        for record in caplog.records
-        if "blocked" in record.msg and message in record.getMessage()
-    ]
-    assert room in line
-
-
 @guarantee(42)
 @case("C22")
 @pytest.mark.slow
@@ -430,9 +312,6 @@ async def call_back(go: threading.Event, done: threading.Event, here: Stage) -> 
     assert after == requests
 
 
-# --------------------------------------------------------------------------- after a restart
-
-
 @guarantee(63)
 @case("C38")
 async def test_a_call_that_a_stop_cut_off_leaves_a_valid_history(
@@ -465,3 +344,141 @@ async def test_a_call_that_a_stop_cut_off_leaves_a_valid_history(
         check_anthropic(for_anthropic)
         assert "interrupted" in str(for_openai)
         assert "interrupted" in str(for_anthropic)
+
+
+def kinds(here: Stage) -> list[str]:
+    return [event.kind for event in here.seen(Recorded)]
+
+
+async def texts(here: Stage, room: str) -> list[str]:
+    """Return what the agent said, without the mentions."""
+    rows = await here.band.user.messages(room)
+    return [
+        row["content"].split(" ", 1)[-1]
+        for row in rows
+        if row["sender_id"] == here.account.id and row["message_type"] == "text"
+    ]
+
+
+@guarantee(13, 71)
+@case("C16")
+@pytest.mark.parametrize("way", ["interrupt", "timeout"])
+async def test_the_runtimes_writes_happen_in_a_cancelled_turn(
+    way: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def posts_while_it_dies(call: Call) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            await reply(call)  # noqa: ASYNC102 - raises again, as the turn is cancelled
+
+    async with stage(posts_while_it_dies) as here:
+        room = await here.room()
+        async with here.running(SessionConfig(max_cycle_seconds=5)):
+            message = await here.say(room, "work")
+            await here.adapter.until_running()
+            await trio.sleep(1)
+            if way == "interrupt":
+                await here.band.user.interrupt(here.account)
+            state = "processed" if way == "interrupt" else "failed"
+            await here.settled(message, state=state)
+            await trio.sleep(5)
+            delivery = here.band.world.messages[message].deliveries[here.account.id]
+
+        assert await texts(here, room) == []
+        activity = [row.working for row in here.band.log.of(ActivityRecord)]
+        assert activity[0]
+        assert not activity[-1], "it is still shown as working"
+        error = delivery.attempts[-1].error
+        assert error is None if way == "interrupt" else "max_cycle_seconds" in str(error)
+
+
+@guarantee(42)
+@case("C19")
+async def test_late_calls_of_an_old_turn_are_not_credited_to_the_next(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    late: list[BaseException] = []
+
+    async with stage() as here, trio.open_nursery() as backend:
+        room = await here.room()
+
+        async def ignores_the_stop(call: Call) -> None:
+            async def later() -> None:
+                await trio.sleep(2)
+                try:
+                    await reply(call)
+                except TurnClosedError as exc:
+                    late.append(exc)
+
+            if call.text == "first" and len(here.adapter.calls) == 1:
+                backend.start_soon(later)
+                await trio.sleep_forever()
+            await trio.sleep(4)  # says nothing by itself
+
+        here.adapter.behaviour = ignores_the_stop
+        async with here.running():
+            message = await here.say(room, "first")
+            await here.adapter.until_running()
+            await here.band.user.stop(room)
+            await trio.sleep(0.5)
+            await here.band.user.play(room)
+            await here.settled(message, state="failed")
+        assert len(late) == 1
+        assert await texts(here, room) == []
+        assert kinds(here) == ["released:stop", "failed"]
+
+
+@guarantee(3)
+@case("C23")
+async def test_rooms_share_no_state_of_turns(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    mine: ContextVar[str] = ContextVar("mine", default="nobody")
+    leaked: list[str] = []
+
+    async def two_at_once(call: Call) -> None:
+        if mine.get() != "nobody":
+            leaked.append(mine.get())
+        mine.set(call.text)
+        await trio.sleep(1)
+        if call.text == "cancelled":
+            await trio.sleep_forever()
+        await call.tools.send_message(f"from {mine.get()}", mentions=[call.msg.sender_id])
+
+    async with stage(two_at_once) as here:
+        rooms = [await here.room() for _ in range(3)]
+        async with here.running():
+            await here.say(rooms[2], "cancelled")
+            ids = [await here.say(room, f"room {n}") for n, room in enumerate(rooms[:2])]
+            await here.adapter.until_running(3)
+            await here.band.user.stop(rooms[2])
+            await here.settled(*ids)
+            ids = [await here.say(room, f"again {n}") for n, room in enumerate(rooms[:2])]
+            await here.settled(*ids)
+        for n, room in enumerate(rooms[:2]):
+            assert await texts(here, room) == [f"from room {n}", f"from again {n}"]
+        assert await texts(here, rooms[2]) == []
+        assert leaked == []
+
+
+@guarantee(10, 41)
+@case("C24")
+async def test_an_interrupt_in_the_tick_of_the_time_limit_decides(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def hangs(call: Call) -> None:
+        await trio.sleep_forever()
+
+    async with stage(hangs) as here:
+        room = await here.room()
+        async with here.running(SessionConfig(max_cycle_seconds=5)):
+            message = await here.say(room, "work")
+            await here.adapter.until_running()
+            limit = trio.current_time() + 5
+            await trio.sleep_until(limit)
+            await here.band.user.interrupt(here.account)
+            await trio.sleep(5)
+            state: Any = here.band.state(message, here.account)
+        assert len(kinds(here)) == 1
+        assert kinds(here) == [state]

@@ -119,7 +119,7 @@ async def bombed(band: LocalBand, echo: LocalAgent) -> AsyncGenerator[tuple[Fron
     del connection["config"]
     async with serving(front.handle) as port:
         connection["rest_url"] = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "tests.cases.bombed_agent", json.dumps(connection)]
+        command = [sys.executable, "-m", "tests.runtime.bombed_agent", json.dumps(connection)]
         pipe = subprocess.PIPE
         process = await trio.lowlevel.open_process(command, stdin=pipe, stdout=pipe)
         try:

@@ -1,4 +1,4 @@
-"""What others chose in our log and errors: one line each, and never the key."""
+"""What is told, in logs, errors, records and marks: one line each, and never the key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ from tests.marks import case, guarantee
 from tests.runtime.harness import Scripted, Stage, stage
 
 KEY: Final = "thnv_u_se/cret+k=ey&%x'\"z"
+
+
 PASSWORD: Final = "p:w/d+proxy%pass"
+
+
 FORMS: Final = tuple(
     form
     for secret in (KEY, PASSWORD)
@@ -38,7 +42,11 @@ FORMS: Final = tuple(
         quote_plus(secret),
     )
 )
+
+
 FORGED: Final = "no\r\nCRITICAL forged\x1b[2J\x1b]0;t\x07\u2028\u2029\u202e\u2066\x85"
+
+
 QUOTES: Final = f"{FORGED} {KEY} {quote(KEY, safe='')}"
 
 
@@ -250,6 +258,8 @@ PROXIES: Final = [
     f"user:{PASSWORD}@h:1", f"socks5://user:{PASSWORD}@h:1",
     f"http://user:{PASSWORD}@h:1/path", f"http://user:{PASSWORD}@h:99999",
 ]  # fmt: skip
+
+
 REFUSED: Final[list[dict[str, Any]]] = [
     {"rest_url": "https://"},
     {"rest_url": f"https://u:{PASSWORD}@h"},

@@ -1,6 +1,6 @@
 """The agent of the test of the bombs, a process of its own: what it costs is measured there.
 
-`python -m tests.cases.bombed_agent CONNECTION`, a JSON object with URLs, credentials and the room
+`python -m tests.runtime.bombed_agent CONNECTION`, a JSON object with URLs, credentials and the room
 of the file. A message "file" downloads one; each line on stdin asks for a line of figures: the
 highest memory so far in bytes, the longest step since the last line in seconds of processor time.
 """
