@@ -29,6 +29,8 @@ rooms = st.integers(0, MOST_ROOMS - 1)
 pauses = st.sampled_from([0.1, 0.3, 1, 3, 7, 20, 60])
 common = st.sampled_from(["reply", "work", "fail", "hang"])
 behaviours = st.one_of(common, st.sampled_from(sorted(BEHAVIOURS)))
+turns = st.one_of(st.none(), common)
+"""What runs while something happens, or None: rooms are idle, stopped or left most of the time."""
 
 Action = Callable[[], Awaitable[None]]
 
@@ -81,6 +83,19 @@ class AgentMachine(TrioMachine[World]):
         except BaseException:
             self.broken = True
             raise
+
+    def let_run(self, behaviour: str | None, room: int) -> None:
+        """Have a turn run in a room, whatever has become of that; None: nothing."""
+        world, room = self.world, self.room_of(room)
+        if behaviour is None:
+            return
+        self.flush()
+        self.do(world.add, room)
+        self.do(world.control, "play", room)
+        sent = Sent(len(world.sent) + 1, behaviour, room)
+        world.sent.append(sent)
+        self.do(world.say, sent)
+        self.advance(0.2)
 
     def room_of(self, room: int) -> int:
         """Return a room that exists, or existed."""
@@ -210,9 +225,17 @@ class WithRequestFaults(AgentMachine):
         fault=st.sampled_from(sorted(REQUEST_FAULTS)),
         times=st.integers(1, 4),
         skip=st.integers(0, 2),
+        turn=turns,
+        room=rooms,
     )
-    def break_requests(self, route: str, fault: str, times: int, skip: int) -> None:
+    def break_requests(
+        self, route: str, fault: str, times: int, skip: int, turn: str | None, room: int
+    ) -> None:
         """Break the next requests of a route."""
+        self._break_requests(route, fault, times, skip)
+        self.let_run(turn, room)
+
+    def _break_requests(self, route: str, fault: str, times: int, skip: int) -> None:
         self.world.context_faults |= route == "context"
         self.world.activity_faults |= route == "activity"
         process = self.world.process
@@ -247,9 +270,10 @@ class WithRequestFaults(AgentMachine):
 class WithSocketFaults(AgentMachine):
     """Sockets die in all ways; joins are refused; topics crash; pushes come twice and late."""
 
-    @rule(fault=st.sampled_from(sorted(SOCKET_FAULTS)), gap=gaps)
-    def break_socket(self, fault: str, gap: int | None) -> None:
+    @rule(fault=st.sampled_from(sorted(SOCKET_FAULTS)), gap=gaps, turn=turns, room=rooms)
+    def break_socket(self, fault: str, gap: int | None, turn: str | None, room: int) -> None:
         """Do something to the socket."""
+        self.let_run(turn, room)
 
         async def strike() -> None:
             await trio.lowlevel.checkpoint()
@@ -324,14 +348,16 @@ class WithControls(AgentMachine):
 
     modes = st.sampled_from(["interrupt", "stop", "play"])
 
-    @rule(mode=modes, room=rooms, gap=gaps)
-    def control(self, mode: Mode, room: int, gap: int | None) -> None:
+    @rule(mode=modes, room=rooms, gap=gaps, turn=turns)
+    def control(self, mode: Mode, room: int, gap: int | None, turn: str | None) -> None:
         """Control as a person does."""
+        self.let_run(turn, room)
         self.act(partial(self.world.control, mode, self.room_of(room)), gap)
 
-    @rule(mode=modes, room=st.one_of(st.none(), rooms), gap=gaps)
-    def signal(self, mode: Mode, room: int | None, gap: int | None) -> None:
+    @rule(mode=modes, room=st.one_of(st.none(), rooms), gap=gaps, turn=turns)
+    def signal(self, mode: Mode, room: int | None, gap: int | None, turn: str | None) -> None:
         """Push a signal that is new, for a room or for all."""
+        self.let_run(turn, room or 0)
         target = None if room is None else self.room_of(room)
         signal: tuple[Mode, int | None, str] = (mode, target, f"signal {len(self.world.signals)}")
         self.world.signals.append(signal)
@@ -354,15 +380,17 @@ class WithMembership(AgentMachine):
         """Make another room."""
         self.act(self.world.open_room, None)
 
-    @rule(room=rooms, back=st.booleans(), other=st.booleans(), gap=gaps)
-    def move(self, room: int, back: bool, other: bool, gap: int | None) -> None:
+    @rule(room=rooms, back=st.booleans(), other=st.booleans(), gap=gaps, turn=turns)
+    def move(self, room: int, back: bool, other: bool, gap: int | None, turn: str | None) -> None:
         """Take the agent, or another one, out of a room, or bring it in."""
+        self.let_run(turn, room)
         do = self.world.add if back else self.world.remove
         self.act(partial(do, self.room_of(room), other), gap)
 
-    @rule(room=rooms, gap=gaps)
-    def leave_and_return(self, room: int, gap: int | None) -> None:
+    @rule(room=rooms, gap=gaps, turn=turns)
+    def leave_and_return(self, room: int, gap: int | None, turn: str | None) -> None:
         """Take the agent out of a room and bring it back at once."""
+        self.let_run(turn, room)
         self.act(partial(self.world.remove, self.room_of(room)), gap or 0)
         self.act(partial(self.world.add, self.room_of(room)), gap)
 
@@ -377,15 +405,17 @@ class WithEnds(AgentMachine):
     """The agent is stopped, crashes, and is started again."""
 
     @precondition(lambda self: self.begun and self.world.alive)
-    @rule(grace=st.sampled_from([0, 0.5, 5, 60]), gap=gaps)
-    def stop(self, grace: float, gap: int | None) -> None:
+    @rule(grace=st.sampled_from([0, 0.5, 5, 60]), gap=gaps, turn=turns, room=rooms)
+    def stop(self, grace: float, gap: int | None, turn: str | None, room: int) -> None:
         """Stop the agent in order."""
+        self.let_run(turn, room)
         self.act(partial(self.world.stop, grace), gap)
 
     @precondition(lambda self: self.begun and self.world.alive)
-    @rule(gap=gaps)
-    def crash(self, gap: int | None) -> None:
+    @rule(gap=gaps, turn=turns, room=rooms)
+    def crash(self, gap: int | None, turn: str | None, room: int) -> None:
         """Let the agent crash."""
+        self.let_run(turn, room)
         self.act(self.world.crash, gap)
 
     @precondition(lambda self: self.begun and not self.world.alive)
