@@ -1,16 +1,12 @@
 """The agent of the tests of crashes, a process of its own that some messages end.
 
-`python -m tests.runtime.crashing_agent CONNECTION`, a JSON object with the platform's URLs, the
-credentials, a directory for its state and a file to which each run of a handler appends the text of
-its message.
+It is given a connection: the platform's URLs, the credentials, a directory for its state, and a
+file to which each run of a handler appends the text of its message.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from functools import partial
 from typing import Any
 
 import trio
@@ -46,5 +42,7 @@ async def main(connection: dict[str, Any]) -> None:
     await Agent.create(adapter=Mortal(runs), config=config, **connection).run()
 
 
-if __name__ == "__main__":
-    trio.run(partial(main, json.loads(sys.argv[1])))
+def run(connection: dict[str, Any]) -> None:
+    """Be the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    trio.run(main, connection)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,15 @@ import trio
 
 from band_trio.localband import LocalAgent, LocalBand, open_local_band
 from tests.marks import case, guarantee
+from tests.runtime.crashing_agent import run
 
 pytestmark = pytest.mark.slow
 
 PATIENCE = 60.0
-"""A start takes a second, and several on a busy machine."""
+
+PROCESSES = multiprocessing.get_context("forkserver")
+"""They are forked from one that has imported everything: a start would take a second."""
+PROCESSES.set_forkserver_preload(["pytest", run.__module__])
 
 
 @attrs.define(eq=False)
@@ -32,23 +35,23 @@ class Supervisor:
     band: LocalBand
     account: LocalAgent
     folder: Path
-    process: trio.Process | None = None
+    process: BaseProcess | None = None
     exits: list[int] = attrs.field(factory=list)
 
     async def serve(self) -> None:
         connection = self.band.connection(self.account)
         del connection["config"]
         connection |= {"state_dir": str(self.folder), "runs": str(self.folder / "runs")}
-        command = [sys.executable, "-m", "tests.runtime.crashing_agent", json.dumps(connection)]
         while True:
-            self.process = await trio.lowlevel.open_process(command, stderr=subprocess.DEVNULL)
+            self.process = process = PROCESSES.Process(target=run, args=(connection,), daemon=True)
+            process.start()
             try:
-                self.exits.append(await self.process.wait())
+                await trio.lowlevel.wait_readable(process.sentinel)
             finally:
-                if self.process.returncode is None:
-                    self.process.kill()
-                    with trio.move_on_after(5, shield=True):
-                        await self.process.wait()
+                process.kill()  # one that has ended hears nothing of it
+                process.join(5)
+            assert process.exitcode is not None
+            self.exits.append(process.exitcode)
 
     @property
     def runs(self) -> Counter[str]:
@@ -111,7 +114,7 @@ async def test_a_process_that_is_killed_from_outside_costs_its_message_nothing(
         nursery.start_soon(agent.serve)
         await agent.until(lambda: agent.runs["slow"] == 1)
         assert agent.process is not None
-        agent.process.send_signal(signal.SIGKILL)
+        agent.process.kill()
         await agent.until(lambda: agent.state(message) == "processed")
         assert agent.exits == [-signal.SIGKILL]
         assert agent.runs == {"slow": 2}
