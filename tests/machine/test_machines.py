@@ -23,7 +23,7 @@ _EXAMPLES: Final = {"ci": 24, "deep": 4000}
 _STEPS: Final = {"ci": 30, "deep": 40}
 _PROFILE: Final = settings.get_current_profile_name()
 SETTINGS: Final = settings(
-    max_examples=_EXAMPLES.get(_PROFILE, 10),
+    max_examples=_EXAMPLES.get(_PROFILE, 12),
     stateful_step_count=_STEPS.get(_PROFILE, 25),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -20,7 +20,7 @@ def for_each(
 ) -> Callable[[F], F]:
     """Run the test once for every row, which stands for *names*, and tell all that fail.
 
-    *ids* names the rows: texts, or a function of a value; else their `repr` does.
+    *ids* names the rows: texts, or a function of a value; else names or `repr` do.
     """
     fields = [n.strip() for n in names.split(",")] if isinstance(names, str) else list(names)
     members = [_member(fields, row, number, ids) for number, row in enumerate(rows)]
@@ -71,8 +71,12 @@ def _member(fields: list[str], row: Any, number: int, ids: Any) -> tuple[str, di
     elif ids is not None:
         label = str(list(ids)[number])
     else:
-        label = named or ", ".join(reprlib.repr(value) for value in values)
+        label = named or ", ".join(_text(value) for value in values)
     return label, dict(zip(fields, values, strict=True))
+
+
+def _text(value: Any) -> str:
+    return getattr(value, "__name__", None) or reprlib.repr(value)
 
 
 def _named(exc: Exception, label: str) -> Exception:
