@@ -19,7 +19,7 @@ from tests.machine.rules import (
 )
 from tests.marks import guarantee
 
-_EXAMPLES: Final = {"ci": 24, "deep": 4000}
+_EXAMPLES: Final = {"ci": 18, "deep": 4000}
 _STEPS: Final = {"ci": 30, "deep": 40}
 _PROFILE: Final = settings.get_current_profile_name()
 SETTINGS: Final = settings(

@@ -62,7 +62,7 @@ class Block:
 
 Step = Say | Wait | Lose | Block
 
-EXAMPLES = {"ci": 40, "deep": 2_000}.get(settings.get_current_profile_name(), 20)
+EXAMPLES = {"ci": 25, "deep": 2_000}.get(settings.get_current_profile_name(), 20)
 """A broken runtime is found by them, as the last test here shows."""
 
 ROOMS = st.integers(0, 3)

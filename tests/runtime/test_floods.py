@@ -138,17 +138,17 @@ async def test_interrupts_in_masses_eat_no_request_slots(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
-        rooms = [await here.room() for _ in range(40)]
+        rooms = [await here.room() for _ in range(30)]
         async with here.running(rest_bulk=4, rest_priority=3):
             await trio.sleep(5)
             slow = [
                 here.band.faults.delay(0.2, route=route, times=None, agent=here.account)
                 for route in ("processing", "post_message")
             ]
-            for n in range(16):
+            for n in range(12):
                 for room in rooms:
                     await here.say(room, "work")
-                await trio.sleep(0.1 + n * 0.03)  # in the claim, in the post, behind both
+                await trio.sleep(0.1 + n * 0.04)  # in the claim, in the post, behind both
                 await here.band.user.interrupt(here.account)
             for rule in slow:
                 rule.lift()

@@ -114,7 +114,7 @@ async def test_the_first_reads_of_a_connection_go_as_fast_as_the_answers_allow(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with stage() as here:
-        rooms = [await here.room() for _ in range(300)]
+        rooms = [await here.room() for _ in range(150)]
         async with here.running():
             await trio.sleep(30)
             refused = here.band.faults.refuse(429, route="messages", times=1, retry_after=5)
@@ -272,7 +272,7 @@ async def test_a_busy_room_evicts_nothing_of_another(
             copies.release()
             await here.settled(kept)
             again = here.band.faults.duplicate(2, event="message_created", room=quiet, times=None)
-            messages = [await here.say(busy, f"m{n}") for n in range(400)]
+            messages = [await here.say(busy, f"m{n}") for n in range(200)]
             await here.settled(*messages)
             await here.settled(await here.say(quiet, "last"))
             again.lift()

@@ -350,7 +350,7 @@ def odd_pages(draw: st.DrawFn) -> list[dict[str, Any]]:
 @case("C69", "C70")
 @pytest.mark.slow
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.fixed_dictionaries({name: odd_pages() for name in ("context", "messages", "chats")}))
 def test_nothing_is_lost_and_nothing_ends_whatever_ids_and_cursors_come(
