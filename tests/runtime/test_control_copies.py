@@ -32,7 +32,7 @@ async def unlisted(here: Stage) -> AsyncGenerator[Agent]:
     here.band.faults.delay(5, route="chats", times=2)  # the start asks, and so does a connection
     agent = here.agent(UNPROBED)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(agent.run)
+        nursery.start_soon(agent.run)  # noqa: ASYNC113 - up with the listing
         await trio.sleep(2)
         assert agent.health().joined_topics == 2
         assert reads(here, "") == [], "the listing is over already"
