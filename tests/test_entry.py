@@ -360,10 +360,11 @@ REFUSED: Final = [
     (f"{AGENT}, api_key='c', rest_url='d'", {}, "", ["leave out api_key, rest_url"]),
 ]
 FORKS: Final = """
-import gc, json, os, sys, band_trio
+import gc, json, os, signal, sys, band_trio
 gc.freeze()
 for place, environ, source in json.loads(sys.argv[1]):
     if not (child := os.fork()):
+        signal.alarm(10)  # it was to end at once
         os.chdir(place)
         os.environ.update(environ)
         os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT), 2)
