@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import os
 import signal
 import threading
 
@@ -53,9 +52,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             left = [e for e in items if any(asked in m.args for m in e.iter_markers(marker))]
             config.hook.pytest_deselected(items=[e for e in items if e not in left])
             items[:] = left
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Let more tests run than there are cores: those of programs and sockets mostly wait."""
-    return 2 * len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4

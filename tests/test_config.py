@@ -253,7 +253,7 @@ def test_contact_options_are_checked() -> None:
 BAD: dict[str, Any] = {"number": -1.0, "count": 0, "switch": "maybe"}
 
 
-@for_each("cls", CONFIGS)
+@pytest.mark.parametrize("cls", CONFIGS)
 @given(data=st.data())
 def test_every_problem_is_named_at_once(cls: type[Any], data: st.DataObject) -> None:
     checked = {f.name: f.metadata["kind"] for f in attrs.fields(cls) if "kind" in f.metadata}

@@ -168,6 +168,7 @@ class Room:
     def _tell(self) -> None:
         self._told += 1
         self.moves += 1
+        self.watch.look()
 
     # ------------------------------------------------------------------ answers
 
@@ -389,22 +390,22 @@ class Room:
 
     def _work_off(self, rows: list[ChatMessage], found: list[bool]) -> Generator[At, Any, bool]:
         """Do what is to be done with the rows of a page; tell whether there was anything."""
-        shifted, left = False, list(rows)
-        while left:
-            if self._aborted:
-                raise PassAbandoned
+        shifted = False
+        for row in rows:
+            self._look_up()
             self._tell()
-            todo = self.journal.listed(left[0], self.now)
-            self.watch.saw(left[0])
-            if todo is None:
-                left.pop(0)
-                continue
-            found.append(True)
-            shifted = True
-            yield from self._do(todo)
-            if not self.journal.free:
-                raise PassAbandoned
+            todo = self.journal.listed(row, self.now)
+            self.watch.saw(row)
+            if todo is not None:
+                found.append(True)
+                shifted = True
+                yield from self._do(todo)
+        self._look_up()
         return shifted
+
+    def _look_up(self) -> None:
+        if self._aborted or not self.journal.free:
+            raise PassAbandoned
 
     def _in_work(self) -> Entry | None:
         return next((e for phase in IN_WORK for e in self.journal.entries.of(phase)), None)

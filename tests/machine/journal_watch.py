@@ -49,6 +49,8 @@ class Watch:
     """The newest message of which the last complete read must have told."""
     _newest: dict[Entry, int] = attrs.field(factory=dict, init=False)
     """The newest text that was seen of an entry."""
+    _crowded: bool = attrs.field(default=False, init=False)
+    """Whether more work is owed a mark than is remembered: what is forgotten may run again."""
 
     def posted(self, message_id: str) -> Posted:
         """Return a message of the platform."""
@@ -103,7 +105,7 @@ class Watch:
         """The room begins with a message, behind those that it must not overtake."""
         notes, posted = self.notes[entry.id], self.posted(entry.id)
         budget = self.session.max_message_retries
-        assert not notes.done, f"14, 21: {entry.id} runs again"
+        assert not notes.done or self._crowded, f"14, 21: {entry.id} runs again"
         assert not posted.processed, f"19: {entry.id} is processed"
         assert max(notes.failures, posted.failed) < budget, f"34: {entry.id} runs once too often"
         assert now >= notes.not_before, f"36: {entry.id} runs before its time"
@@ -114,6 +116,12 @@ class Watch:
         again = notes.started or posted.failed
         assert entry.attempt > 1 or not again, f"81: {entry.id} does not know of the run before"
         notes.begun = True
+
+    def look(self) -> None:
+        """Look whether the memory of work that is owed a mark is full."""
+        refused = self.journal.entries.of(Phase.REFUSED)
+        full = len(refused) >= CAPACITY[Phase.REFUSED]
+        self._crowded |= full and all(entry.owed for entry in refused)
 
     def check(self) -> None:
         """Check what must hold at any time."""

@@ -28,7 +28,7 @@ from tests.marks import guarantee
 from tests.protocol.strategies import Wrong, instances, json_values, raw_objects, read, wire_classes
 from tests.support.for_each import for_each
 
-WIRE = for_each("cls", wire_classes(), ids=lambda cls: cls.__name__)
+WIRE = pytest.mark.parametrize("cls", wire_classes(), ids=lambda cls: cls.__name__)
 
 MESSAGE = {
     "id": "m1",

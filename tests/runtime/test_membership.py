@@ -313,3 +313,23 @@ async def test_a_room_that_is_added_and_removed_at_once_is_not_served_and_leaves
         assert agent.health().rooms == {}
         served = [event for event in here.seen(RoomServed) if event.room_id == room]
         assert len(served) == len([e for e in here.seen(CleanedUp) if e.room_id == room])
+
+
+@guarantee(28, 29, 54)
+async def test_a_room_that_goes_and_comes_before_its_task_has_begun_is_served(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    session = SessionConfig(idle_resync_seconds=1e6, idle_resync_max_seconds=1e6)
+    async with life() as here, here.running(session) as agent:
+        here.band.faults.suppress(event="room_added")
+        room = await here.room()
+        presence = agent._runtime._presence  # type: ignore[union-attr]
+        assert presence is not None
+        presence.added(room, None)
+        presence._reconcile()  # its task is there, and has not made a step
+        presence.removed(room)
+        presence.added(room, None)
+        await trio.sleep(1)
+        assert agent.health().rooms == {"idle": 1}
+        assert story(here, RoomServed, CleanedUp) == [("RoomServed", "")]
+        await here.settled(await here.say(room, "hello"))

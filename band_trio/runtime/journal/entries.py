@@ -320,8 +320,13 @@ class Entries:
             self._lose_oldest(entries, but=entry)
 
     def _lose_oldest(self, entries: dict[str, Entry], *, but: Entry) -> None:
-        """Lose one of the entries of a phase; one whose work is done only in need."""
+        """Lose one of the entries of a phase; one whose work is done only in need.
+
+        Rather a refused one that has just come: it is asked for too early, and nothing runs twice.
+        """
         spare = [e for e in entries.values() if e is not but and e.id not in self.hints]
+        if but.phase is Phase.REFUSED:
+            spare.append(but)
         self._lose(next((e for e in spare if not e.owed), spare[0]))
 
     def _lose(self, entry: Entry) -> None:

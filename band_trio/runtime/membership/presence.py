@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import attrs
@@ -259,13 +260,17 @@ class RoomPresence:
         self._journals.of(membership.room_id)  # with the controls that came before
         self._topics.want(chat_room(membership.room_id))
         self._topics.want(room_participants(membership.room_id))
-        self._nursery.start_soon(self._serve_room, membership, name=f"room {membership.room_id}")
+        # That of now: the membership may be over before the task takes its first step.
+        serve = partial(self._serve_room, membership, membership.generation)
+        self._nursery.start_soon(serve, name=f"room {membership.room_id}")
 
-    async def _serve_room(self, membership: Membership) -> None:
+    async def _serve_room(self, membership: Membership, generation: int) -> None:
         """Run the child of one generation, again after it broke, until it has ended for good."""
-        generation, failures = membership.generation, 0
+        failures = 0
         journal = self._journals.of(membership.room_id)
         try:
+            if membership.generation != generation:
+                return  # over before it began: there is nothing to clean up
             began = trio.current_time()
             journal.begin(began, joined=False)
             while not await self._run_child(membership, generation, journal):
