@@ -65,7 +65,7 @@ def test_wrapped_and_partial_methods_are_what_they_wrap() -> None:
 
 
 @case("C21")
-@pytest.mark.parametrize("bad", [type("Bad", (), {"process": sync})(), object()])
+@for_each("bad", [type("Bad", (), {"process": sync})(), object()])
 def test_a_preprocessor_must_have_an_async_process(bad: Any) -> None:
     with pytest.raises(BandConfigError, match="process"):
         make(Bare(), preprocessor=bad)

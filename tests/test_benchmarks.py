@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from benchmarks.journey import profiled
-
-ROOT = Path(__file__).parent.parent
+from tests.support.benchmark import Benchmark, are_positive
+from tests.support.for_each import for_each
 
 pytestmark = pytest.mark.slow
 
 
-def run(name: str, *arguments: str) -> dict[str, list[str]]:
-    """Run a benchmark; return the figures of each row by the row's name."""
-    done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{name}", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    rows = [re.split(r"\s{2,}", line.strip()) for line in done.stdout.splitlines()]
-    return {name: figures for name, *figures in rows}
+@pytest.fixture
+def benchmark(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Benchmark:
+    return Benchmark(capsys, monkeypatch)
 
 
-def are_positive(figures: list[str]) -> bool:
-    return bool(figures) and all(float(figure) > 0 for figure in figures)
-
-
-@pytest.mark.parametrize("extra", [(), ("--replies",)], ids=["settle", "replies"])
-def test_throughput(extra: tuple[str, ...]) -> None:
-    rows = run("throughput", "--messages=12", "--rooms=3", "--rounds=1", *extra)
+@for_each("extra", [(), ("--replies",)], ids=["settle", "replies"])
+def test_throughput(benchmark: Benchmark, extra: tuple[str, ...]) -> None:
+    rows = benchmark.run("throughput", "--messages=12", "--rooms=3", "--rounds=1", *extra)
 
     for name in (
         "bare loop, one connection each",
@@ -51,8 +32,8 @@ def test_throughput(extra: tuple[str, ...]) -> None:
     assert rows["bare loop, one connection each"][1] == "1.00"
 
 
-def test_latency() -> None:
-    rows = run("latency", "--messages=3")
+def test_latency(benchmark: Benchmark) -> None:
+    rows = benchmark.run("latency", "--messages=3")
 
     for name in ("bare loop, claim and settle", "agent, sent to claimed", "agent, sent to settled"):
         assert len(rows[name]) == 2
@@ -60,15 +41,15 @@ def test_latency() -> None:
     assert float(rows["agent, sent to claimed"][0]) < float(rows["agent, sent to settled"][0])
 
 
-def test_rooms() -> None:
-    rows = run("rooms", "--rooms=30", "--few=2", "--messages=30", "--rounds=1")
+def test_rooms(benchmark: Benchmark) -> None:
+    rows = benchmark.run("rooms", "--rooms=30", "--few=2", "--messages=30", "--rounds=1")
 
     assert len(rows["30 rooms"]) == len(rows["2 rooms"]) == 4
     assert are_positive(rows["30 rooms"])
 
 
-def test_first_burst() -> None:
-    rows = run("first_burst", "3x2", "5x1", "--rounds=1")
+def test_first_burst(benchmark: Benchmark) -> None:
+    rows = benchmark.run("first_burst", "3x2", "5x1", "--rounds=1")
 
     for name in ("3 rooms x 2", "5 rooms x 1"):
         for burst in ("first", "second"):
@@ -78,8 +59,8 @@ def test_first_burst() -> None:
             assert float(figures[2]) >= 2  # each message is claimed and settled
 
 
-def test_idle() -> None:
-    rows = run("idle", "--rooms=30", "--traced-rooms=10", "--rest=0.5", "--settling=0")
+def test_idle(benchmark: Benchmark) -> None:
+    rows = benchmark.run("idle", "--rooms=30", "--traced-rooms=10", "--rest=0.5", "--settling=0")
 
     assert are_positive(rows["ready"])
     assert are_positive(rows["all rooms read"])
@@ -90,8 +71,8 @@ def test_idle() -> None:
     assert float(rows["requests/s"][0]) >= 0
 
 
-def test_journey_shows_each_step() -> None:
-    rows = run("journey", "--show")
+def test_journey_shows_each_step(benchmark: Benchmark) -> None:
+    rows = benchmark.run("journey", "--show")
 
     assert int(rows["files in all"][0]) > 10
     assert any("ExecutionContext" in name or "Room" in name for name in rows)
@@ -105,23 +86,23 @@ def test_a_message_stays_in_few_files() -> None:
     assert len(journey.files) <= 35
 
 
-def test_imports() -> None:
-    rows = run("imports", "--rounds=1")
+def test_imports(benchmark: Benchmark) -> None:
+    rows = benchmark.run("imports", "--rounds=1")
 
     assert rows.keys() >= {"nothing", "the dependencies", "band_trio"}
     assert are_positive(rows["band_trio"])
 
 
-def test_bridge() -> None:
-    rows = run("bridge", "--times=5", "--rounds=1")
+def test_bridge(benchmark: Benchmark) -> None:
+    rows = benchmark.run("bridge", "--times=5", "--rounds=1")
 
     for name in ("a call", "a callback", "a turn without a bridge", "a turn over the bridge"):
         assert len(rows[name]) == 2
         assert are_positive(rows[name])
 
 
-def test_journal() -> None:
-    rows = run("journal", "--messages=60", "--examples=2")
+def test_journal(benchmark: Benchmark) -> None:
+    rows = benchmark.run("journal", "--messages=60", "--examples=2")
 
     for way in ("alone", "played", "driven"):
         assert are_positive(rows[way])

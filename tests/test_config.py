@@ -219,7 +219,7 @@ def test_what_is_injected_has_the_right_kind(name: str) -> None:
     assert repr(good) not in repr(AgentConfig(**{name: good}))
 
 
-@pytest.mark.parametrize("name", ["room_filter", "observer"])
+@for_each("name", ["room_filter", "observer"])
 def test_what_nobody_awaits_must_not_be_async(name: str) -> None:
     async def choose(*args: object) -> bool:  # noqa: ASYNC124 - what is tested is async
         return True
@@ -310,7 +310,7 @@ def test_the_constructor_reads_no_environment(environment: Put) -> None:
     assert SessionConfig.from_environment().hold_seconds == 5
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [("true", True), ("ON", True), (" 1 ", True), ("Yes", True), ("0", False), ("No", False)],
 )
@@ -591,7 +591,7 @@ KEYED = "me: {agent_id: a1, api_key: SECRET1}\nother: {agent_id: a2, api_key: SE
 FLAT = "agent_id: a0\napi_key: SECRET0\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "key", "expected"),
     [
         (KEYED, "other", ("a2", "SECRET2")),
@@ -622,7 +622,7 @@ def test_the_default_file_is_in_the_working_directory(
     assert load_agent_config("me") == ("a1", "SECRET1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "told"),
     [
         ("me: {agent_id: a1}", "lacks api_key"),

@@ -395,7 +395,7 @@ def lines(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @case("C86")
-@pytest.mark.parametrize(
+@for_each(
     ("name", "told"),
     [
         ("BAND_MAX_CYCLE_SECOND", "the variable BAND_MAX_CYCLE_SECOND is not read. Did you mean 'BAND_MAX_CYCLE_SECONDS'?"),
@@ -511,7 +511,7 @@ async def client_with_a_task() -> AsyncGenerator[trio.Nursery]:
 
 
 @case("C74")
-@pytest.mark.parametrize("make", [trio.open_nursery, client_with_a_task])
+@for_each("make", [trio.open_nursery, client_with_a_task])
 async def test_a_nursery_kept_in_on_started_is_an_error_that_names_serve(
     make: Callable[[], Any], autojump_clock: trio.testing.MockClock
 ) -> None:

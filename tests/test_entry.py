@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -9,15 +10,18 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Final
 
 import pytest
 import trio
 
 from band_trio.entry.exits import Exit
 from tests.marks import case, guarantee
+from tests.support.for_each import for_each
 from tests.support.scripts import (
     FIRST,
     PROGRAMS,
+    ROOT,
     Scene,
     Script,
     open_scene,
@@ -218,16 +222,11 @@ async def test_the_same_signal_again_ends_the_process(scene: Scene, blocks: bool
 
 
 @case("C75")
-@pytest.mark.parametrize(
-    ("first", "other"), [(signal.SIGTERM, signal.SIGINT), (signal.SIGINT, signal.SIGTERM)]
-)
-async def test_the_other_signal_at_once_is_the_same_request(
-    scene: Scene, first: int, other: int
-) -> None:
-    async with scene.running(SLOW) as script:
+async def test_the_other_signal_at_once_is_the_same_request(scene: Scene) -> None:
+    async with scene.running(SLOW) as script:  # the other order: tests/cli/test_signals.py
         message = await handling(scene, script)
-        script.process.send_signal(first)
-        script.process.send_signal(other)
+        script.process.send_signal(signal.SIGTERM)
+        script.process.send_signal(signal.SIGINT)
 
         assert await script.end() == Exit.OK
     assert scene.band.state(message, scene.account) == "processed"
@@ -253,8 +252,7 @@ def _child_of(pid: int) -> int:
 
 
 @case("C75")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_as_process_1_of_a_container(scene: Scene, number: int) -> None:
+async def test_as_process_1_of_a_container(scene: Scene) -> None:
     if not (unshare := _unshare()):
         pytest.skip("this machine permits no pid namespaces (unshare --pid)")
     source = SLOW.replace("print('handling'", "print('handling as', __import__('os').getpid()")
@@ -262,7 +260,7 @@ async def test_as_process_1_of_a_container(scene: Scene, number: int) -> None:
     async with scene.running(source, command=command) as script:
         message = await handling(scene, script)
         await script.until("handling as 1\n")
-        os.kill(_child_of(script.process.pid), number)
+        os.kill(_child_of(script.process.pid), signal.SIGTERM)
 
         assert await script.end() == Exit.OK
     assert scene.band.state(message, scene.account) == "processed"
@@ -298,7 +296,7 @@ async def test_the_handler_ends_the_program(scene: Scene, end: str, code: int) -
 # --------------------------------------------------------------------------- it cannot start
 
 
-@case("C91")
+@case("C53", "C91")
 async def test_a_dead_url_is_told_at_once_and_a_signal_ends_the_start(scene: Scene) -> None:
     dead = {**scene.credentials, "BAND_REST_URL": DEAD}
     async with scene.running(**dead) as script:
@@ -308,6 +306,7 @@ async def test_a_dead_url_is_told_at_once_and_a_signal_ends_the_start(scene: Sce
         script.process.send_signal(signal.SIGINT)
 
         assert await script.end() == Exit.OK
+    assert "stopping: SIGINT" in script.log
     assert "Traceback" not in script.log
 
 
@@ -346,43 +345,73 @@ DESK = "desk: {agent_id: d, api_key: k}\n"
 AGENT = "band_trio.Agent.create(adapter=Echo(), agent_id='a', api_key='b')"
 
 
-@case("C91")
-@pytest.mark.parametrize(
-    ("arguments", "environ", "file", "words"),
-    [
-        ("Echo()", {}, "", ["no agent id (agent_id= or BAND_AGENT_ID) and no API key"]),
-        ("Echo()", {}, DESK, ["agent_config.yaml has no agent 'Echo'", "desk", "name="]),
-        ("Echo()", {"BAND_AGENT_ID": "a"}, DESK, ["no API key", "'Echo'", "name="]),
-        ("Echo(), name='dusk'", WHO, DESK, ["no agent 'dusk'", "Did you mean 'desk'?"]),
-        ("Echo(), config_path='a.yaml'", WHO, DESK, ["a.yaml does not exist"]),
-        ("Echo()", {**WHO, "BAND_MAX_CYCLE_SECONDS": "soon"}, "", ["BAND_MAX_CYCLE_SECONDS"]),
-        ("Echo()", {**WHO, "BAND_REST_URL": "http://b.example"}, "", ["not encrypted"]),
-        ("Echo", WHO, "", ["Echo()"]),
-        ("Echo(), grace=-1", WHO, "", ["grace must be zero or more seconds, not -1"]),
-        ("Echo(), level='loud'", WHO, "", ["level must be", "WARNING", "'loud'"]),
-        (f"{AGENT}, api_key='c', rest_url='d'", {}, "", ["leave out api_key, rest_url"]),
-    ],
-)
-async def test_what_cannot_be_used_is_one_line_and_exit_2(
-    tmp_path: Path, arguments: str, environ: dict[str, str], file: str, words: list[str]
-) -> None:
-    if file:
-        (tmp_path / "agent_config.yaml").write_text(file)
-    ended = await trio.run_process(
-        [sys.executable, "-c", with_call(f"band_trio.run({arguments})")],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **environ},
-        cwd=tmp_path,
-        check=False,
-        capture_stdout=True,
-        capture_stderr=True,
-    )
-    lines = ended.stderr.decode().splitlines()
+REFUSED: Final = [
+    # arguments, variables, agent_config.yaml, what the line says
+    ("Echo()", {}, "", ["no agent id (agent_id= or BAND_AGENT_ID) and no API key"]),
+    ("Echo()", {}, DESK, ["agent_config.yaml has no agent 'Echo'", "desk", "name="]),
+    ("Echo()", {"BAND_AGENT_ID": "a"}, DESK, ["no API key", "'Echo'", "name="]),
+    ("Echo(), name='dusk'", WHO, DESK, ["no agent 'dusk'", "Did you mean 'desk'?"]),
+    ("Echo(), config_path='a.yaml'", WHO, DESK, ["a.yaml does not exist"]),
+    ("Echo()", {**WHO, "BAND_MAX_CYCLE_SECONDS": "soon"}, "", ["BAND_MAX_CYCLE_SECONDS"]),
+    ("Echo()", {**WHO, "BAND_REST_URL": "http://b.example"}, "", ["not encrypted"]),
+    ("Echo", WHO, "", ["Echo()"]),
+    ("Echo(), grace=-1", WHO, "", ["grace must be zero or more seconds, not -1"]),
+    ("Echo(), level='loud'", WHO, "", ["level must be", "WARNING", "'loud'"]),
+    (f"{AGENT}, api_key='c', rest_url='d'", {}, "", ["leave out api_key, rest_url"]),
+]
+FORKS: Final = """
+import gc, json, os, signal, sys, band_trio
+gc.freeze()
+for place, environ, source in json.loads(sys.argv[1]):
+    if not (child := os.fork()):
+        signal.alarm(10)  # it was to end at once
+        os.chdir(place)
+        os.environ.update(environ)
+        os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT), 2)
+        exec(compile(source, "echo.py", "exec"), {"__name__": "__main__"})
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""Runs programs one by one, each in a process of its own; they share the time of the import."""
 
-    assert ended.returncode == Exit.USAGE, lines
-    assert len(lines) == 1
-    assert lines[0].startswith("band-trio: ")
-    for word in words:
-        assert word in lines[0]
+
+@pytest.fixture
+def refusals(tmp_path: Path) -> list[tuple[int, str]]:
+    """Run all that is refused; return exit codes and what was written to stderr."""
+    programs = []
+    for number, (arguments, environ, file, _) in enumerate(REFUSED):
+        place = tmp_path / str(number)
+        place.mkdir()
+        if file:
+            (place / "agent_config.yaml").write_text(file)
+        programs.append((str(place), environ, with_call(f"band_trio.run({arguments})")))
+    mine = {k: v for k, v in os.environ.items() if not k.upper().startswith("BAND_")}
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKS, json.dumps(programs)],
+        env={**mine, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    return [
+        (int(code), (tmp_path / str(number) / "stderr").read_text())
+        for number, code in enumerate(ended.stdout.split())
+    ]
+
+
+@case("C91")
+@for_each("number", range(len(REFUSED)), ids=[f"{row[0]} {row[1]} {row[2]}" for row in REFUSED])
+def test_what_cannot_be_used_is_one_line_and_exit_2(
+    refusals: list[tuple[int, str]], number: int
+) -> None:
+    code, told = refusals[number]
+
+    assert code == Exit.USAGE, told
+    [line] = told.splitlines()
+    assert line.startswith("band-trio: ")
+    for word in REFUSED[number][3]:
+        assert word in line
 
 
 # --------------------------------------------------------------------------- the bare form

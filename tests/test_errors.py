@@ -121,7 +121,7 @@ def test_a_long_answer_is_cut_at_the_limit() -> None:
     assert str(BandApiError(500, "c", "x" * 492)) == "500 c: " + "x" * 492
 
 
-@pytest.mark.parametrize("again", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
+@for_each("again", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
 def test_an_answer_can_be_copied(again: Any) -> None:
     error = BandApiError(
         429, "slow", "wait", request_id="r", details={"a": ["b"]}, retry_after=3, context="there"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import signal
-import sys
 import tomllib
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -136,7 +134,8 @@ def model_program(name: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@pytest.mark.filterwarnings("ignore:The model .* is deprecated")  # as time goes by
+@for_each(
     ("name", "open_model", "offered"),
     [
         ("claude", open_scripted_anthropic, set()),
@@ -145,29 +144,21 @@ def model_program(name: str) -> str:
     ],
 )
 async def test_each_program_for_a_model_answers(
-    name: str, open_model: Open, offered: set[str], tmp_path: Path
+    name: str, open_model: Open, offered: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = ToolTurn("band_send_message", {"content": "Good day.", "mentions": ["@your-name"]})
     model = ScriptedModel([call, TextTurn("done")])
     async with open_model(model) as server, open_local_band(user_name="Your Name") as band:
-        account = band.register_agent(name)
         source = model_program(name)
         if name == "qwen":
             assert "http://127.0.0.1:11434/v1" in source
         source = source.replace("http://127.0.0.1:11434/v1", server.base_url)
-        (tmp_path / "agents.py").write_text(source, encoding="utf-8")
-        environment = {
-            "PYTHONPATH": str(ROOT),
-            "TMPDIR": str(tmp_path),
-            "BAND_REST_URL": band.rest_url,
-            "BAND_AGENT_ID": account.id,
-            "BAND_API_KEY": account.api_key,
-            **{f"{who}_API_KEY": server.api_key for who in ("OPENAI", "ANTHROPIC")},
-            **{f"{who}_BASE_URL": server.base_url for who in ("OPENAI", "ANTHROPIC")},
-        }
-        command = [sys.executable, "-m", "band_trio", "run", f"agents:{name}"]
-        run = partial(trio.run_process, command, env=environment, cwd=tmp_path)
-        said = await _said(band, account, run)
+        for who in ("OPENAI", "ANTHROPIC"):
+            monkeypatch.setenv(f"{who}_API_KEY", server.api_key)
+            monkeypatch.setenv(f"{who}_BASE_URL", server.base_url)
+        program: dict[str, Any] = {}
+        exec(compile(source, f"README, {name}", "exec"), program)
+        said = await _said(band, band.register_agent(name), program[name])
 
     assert said.endswith(" Good day.")
     assert model.violations == []
@@ -177,15 +168,14 @@ async def test_each_program_for_a_model_answers(
     assert bool(offered) == ("band_store_memory" in names_of_tools)
 
 
-async def _said(band: LocalBand, account: LocalAgent, run: Callable[..., Any]) -> str:
-    """Run a program until it has dealt with a message, and return what it says."""
+async def _said(band: LocalBand, account: LocalAgent, adapter: Any) -> str:
+    """Run an adapter until it has dealt with a message, and return what it says."""
     room = await band.user.create_room(members=[account])
+    options = band.connection(account, single_instance=False)
     with trio.fail_after(40):
-        async with trio.open_nursery() as nursery:
-            process = await nursery.start(run)
+        async with Agent.create(adapter=adapter, **options):
             message = await band.user.send(room, "hello", mentions=[account])
             await band.until(lambda: band.state(message, account) == "processed")
-            process.send_signal(signal.SIGINT)
     [said] = [
         row["content"]
         for row in await band.user.messages(room)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from anthropic import AsyncAnthropic
 
 from band_trio.adapters.anthropic import AnthropicAdapter, AnthropicConfig
@@ -54,7 +53,7 @@ async def test_a_text_is_relayed_with_a_mark_whatever_has_cut_it(reason: str) ->
         assert b.tools.chat == ["Once upon …"]
 
 
-@pytest.mark.parametrize("cached", [True, False])
+@for_each("cached", [True, False])
 async def test_the_prompt_may_be_cached(cached: bool) -> None:
     async with bench(ANTHROPIC, [NO_REPLY], cache_prompt=cached, extra_body={"top_k": 3}) as b:
         await b.turn()

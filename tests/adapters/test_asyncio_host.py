@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from band_trio.adapters.asyncio_host import AsyncioHost, HostCall, open_asyncio_host
 from band_trio.errors import ProviderRunError, TurnClosedError
+from tests.support.for_each import for_each
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ async def test_a_framework_that_cancels_itself_has_failed(host: AsyncioHost) -> 
         assert caught.value.code == "cancelled"
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+@for_each("error", [SystemExit(3), KeyboardInterrupt()])
 async def test_what_ends_the_program_comes_out_and_the_loop_goes_on(
     host: AsyncioHost, error: BaseException
 ) -> None:

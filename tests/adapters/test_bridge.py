@@ -44,6 +44,7 @@ from band_trio.testing import (
 from band_trio.types import TurnUsage
 from tests.adapters.kit import make_tools
 from tests.marks import case
+from tests.support.for_each import for_each
 
 Turn = BridgedTurn[str]
 MARIA = ["u1"]
@@ -413,7 +414,7 @@ async def test_a_handler_that_returns_no_text_is_told_so() -> None:
     assert [failure["detail"] for failure in reported_failures(room.tools)] == ["TypeError"]
 
 
-@pytest.mark.parametrize("usage", [{"input_tokens": 3}, None, "many", TurnUsage("x")])  # type: ignore[arg-type]
+@for_each("usage", [{"input_tokens": 3}, None, "many", TurnUsage("x")])  # type: ignore[arg-type]
 async def test_a_bad_usage_fails_nothing(usage: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def handler(turn: Turn) -> None:
         await turn.tool("band_no_reply")()
@@ -435,7 +436,7 @@ async def test_a_framework_that_cancels_itself_is_a_failed_turn() -> None:
     assert events_of_type(room.tools, "error")[0]["metadata"]["failure"]["code"] == "cancelled"
 
 
-@pytest.mark.parametrize("error", [InputNotAccepted("busy"), RoomExecutionStoppedError("r")])
+@for_each("error", [InputNotAccepted("busy"), RoomExecutionStoppedError("r")])
 async def test_what_is_no_failure_is_not_reported(error: Exception) -> None:
     async def handler(turn: Turn) -> None:  # noqa: ASYNC124 - the shape is given
         raise error

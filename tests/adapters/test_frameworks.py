@@ -91,7 +91,7 @@ def pydantic_agent() -> Handler:
     return handler
 
 
-@pytest.mark.parametrize("make", [langgraph, pydantic_agent])
+@for_each("make", [langgraph, pydantic_agent])
 async def test_cut_off_in_a_tool_the_next_turn_runs(make: Callable[[], Handler]) -> None:
     """And knows the message of the first."""
     adapter = AsyncioAdapter[str](handler=make(), emit=())
@@ -115,7 +115,7 @@ async def test_cut_off_in_a_tool_the_next_turn_runs(make: Callable[[], Handler])
     assert tools.chat == ["second"]
 
 
-@pytest.mark.parametrize("make", [langgraph, pydantic_agent])
+@for_each("make", [langgraph, pydantic_agent])
 async def test_rooms_run_side_by_side(make: Callable[[], Handler]) -> None:
     adapter = AsyncioAdapter[str](handler=make(), emit=())
     rooms: dict[str, Any] = {f"r{n}": make_tools(adapter) for n in range(4)}  # type: ignore[arg-type]

@@ -48,8 +48,9 @@ from tests.adapters.kit import (
 )
 from tests.converters.kit import called, histories, own, returned, said
 from tests.marks import case
+from tests.support.for_each import for_each
 
-EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+EACH = for_each("kind", KINDS, ids=lambda kind: kind.name)
 DONE = TextTurn("done")
 
 
@@ -161,7 +162,7 @@ SECRET = "the-secret-of-the-provider"
 
 @case("C12")
 @EACH
-@pytest.mark.parametrize(
+@for_each(
     "turn",
     [
         ErrorTurn(status=500, message=SECRET),
@@ -310,7 +311,7 @@ async def test_a_repeated_turn_goes_on_behind_the_first_and_is_told_so(kind: Kin
 
 @case("C63")
 @EACH
-@pytest.mark.parametrize("bootstrap", [True, False])
+@for_each("bootstrap", [True, False])
 async def test_a_repeated_turn_of_a_new_process_knows_what_was_said_since(
     kind: Kind, bootstrap: bool
 ) -> None:

@@ -42,7 +42,7 @@ async def test_a_ready_model() -> None:
     assert (seen[0].instructions or "").startswith("You are Agent")
 
 
-@pytest.mark.parametrize("name", ["nonsense", "nobody:knows", "openai:"])
+@for_each("name", ["nonsense", "nobody:knows", "openai:"])
 async def test_unknown_models_are_told_before_anything_starts(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +97,7 @@ async def test_a_client_that_does_not_repeat_is_asked_again(
     assert times[-1] - start == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("kind", KINDS[2:], ids=lambda kind: kind.name)
+@for_each("kind", KINDS[2:], ids=lambda kind: kind.name)
 async def test_a_client_that_repeats_is_left_to_it(kind: Any) -> None:
     async with bench(kind, [ErrorTurn(status=500), NO_REPLY]) as b:
         with trio.fail_after(0.9):
@@ -105,7 +105,7 @@ async def test_a_client_that_repeats_is_left_to_it(kind: Any) -> None:
         assert len(b.model.requests) == 1
 
 
-@pytest.mark.parametrize("kind", KINDS[2:], ids=lambda kind: kind.name)
+@for_each("kind", KINDS[2:], ids=lambda kind: kind.name)
 async def test_settings_reach_the_model(kind: Any) -> None:
     async with bench(kind, [NO_REPLY], max_tokens=9, settings={"temperature": 0.5}) as b:
         await b.turn()

@@ -49,7 +49,7 @@ def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ModelAdapterConfig.from_environment()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "told"),
     [("MAX_TOKENS", "many", "max_tokens must be a whole number ≥ 1, not 'many'"),
      ("MAX_TOKENS", "{[", "BAND_OPENAI_MAX_TOKENS cannot be read"),
@@ -60,8 +60,8 @@ def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_variables_are_named(
     name: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(f"BAND_OPENAI_{name}", value)
-    with pytest.raises(BandConfigError, match=told):
+    with monkeypatch.context() as environ, pytest.raises(BandConfigError, match=told):
+        environ.setenv(f"BAND_OPENAI_{name}", value)
         OpenAIConfig.from_environment(model="m")
 
 
@@ -82,7 +82,7 @@ ADAPTERS: Any = [
 ]
 
 
-@pytest.mark.parametrize(("adapter", "config"), ADAPTERS)
+@for_each(("adapter", "config"), ADAPTERS)
 def test_without_a_config_the_environment_is_asked(
     adapter: Any, config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +133,7 @@ def test_the_key_is_not_shown() -> None:
     assert "topsecret" not in repr(OpenAIConfig(model="m", provider_key="topsecret"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("module", "extra", "make"),
     [
         ("openai", "openai", lambda: OpenAIAdapter(OpenAIConfig(model="m"))),
@@ -145,6 +145,9 @@ def test_the_key_is_not_shown() -> None:
 def test_a_missing_sdk_names_the_extra(
     module: str, extra: str, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf"needs the extra `{extra}`.*band-trio\[{extra}\]"):
+    with (
+        monkeypatch.context() as without,
+        pytest.raises(ImportError, match=rf"needs the extra `{extra}`.*band-trio\[{extra}\]"),
+    ):
+        without.setitem(sys.modules, module, None)
         make()

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.support.benchmark import Benchmark, are_positive
 
 
 @pytest.mark.slow
-def test_the_benchmark_prints_a_row_for_each_adapter() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.adapter_overhead", "--turns=1", "--rounds=1",
-         "--history=3"],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )  # fmt: skip
+def test_the_benchmark_prints_a_row_for_each_adapter(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = Benchmark(capsys, monkeypatch)
+    rows = benchmark.run("adapter_overhead", "--turns=1", "--rounds=1", "--history=3")
 
-    assert (done.returncode, done.stderr) == (0, "")
-    rows = [re.split(r"\s{2,}", line.strip()) for line in done.stdout.splitlines()]
-    figures = {row[0]: row[1:] for row in rows if row[0].endswith(" turn")}
+    figures = [figures for name, figures in rows.items() if name.endswith(" turn")]
     assert len(figures) == 6
-    assert all(float(figure) > 0 for row in figures.values() for figure in row)
+    assert all(are_positive(each) for each in figures)

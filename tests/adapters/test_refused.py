@@ -37,8 +37,9 @@ from tests.adapters.kit import (
 )
 from tests.converters.kit import own, said
 from tests.marks import case
+from tests.support.for_each import for_each
 
-EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+EACH = for_each("kind", KINDS, ids=lambda kind: kind.name)
 PAGE = 10_000
 
 
@@ -268,7 +269,7 @@ async def test_a_refused_turn_that_is_run_again_begins_anew(kind: Kind) -> None:
 
 @case("C12")
 @EACH
-@pytest.mark.parametrize(
+@for_each(
     "turn", [ErrorTurn(status=503), ErrorTurn(status=400), RawTurn(b"nope"), LOOK, TextTurn("")]
 )
 async def test_a_provider_that_fails_after_the_reply_fails_nothing(
@@ -276,6 +277,7 @@ async def test_a_provider_that_fails_after_the_reply_fails_nothing(
 ) -> None:
     again = [turn] if isinstance(turn, ErrorTurn) and turn.status == 400 else []
     script = [NO_REPLY, send("The answer is 42."), turn, *again, NO_REPLY]
+    caplog.clear()
     async with bench(kind, script, max_tool_rounds=1) as b:
         await b.turn("before")
         with caplog.at_level(logging.WARNING):

@@ -20,6 +20,7 @@ from band_trio.testing.scripted_model import (
 from band_trio.testing.scripted_openai import open_scripted_openai
 from tests.adapters.kit import NO_REPLY
 from tests.marks import case, guarantee
+from tests.support.for_each import for_each
 
 AGAIN = "You have worked on the following message before"
 
@@ -60,7 +61,7 @@ async def said(band: LocalBand, room: Any) -> int:
 @guarantee(81)
 @case("C63")
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["raises", "is cut off"])
+@for_each("how", ["raises", "is cut off"])
 async def test_one_answer_is_in_the_room_when_the_model_declines(how: str) -> None:
     model = model_that(waits=how != "raises")
     session = SessionConfig(

@@ -19,7 +19,6 @@ from band_trio.cli.app import main
 MODULE = """
 import os
 import sys
-import time
 import trio
 from band_trio import Agent, SimpleAdapter
 from band_trio.adapters import EchoAdapter
@@ -29,11 +28,6 @@ class Slow(SimpleAdapter):
         print("handling", file=sys.stderr, flush=True)
         await trio.sleep(1)
         await tools.send_message("done", mentions=[msg.sender_id])
-
-class Blocked(SimpleAdapter):
-    async def on_message(self, msg, tools, *rest, **more):
-        print("handling", file=sys.stderr, flush=True)
-        time.sleep(60)
 
 class Quits(SimpleAdapter):
     async def on_message(self, msg, tools, *rest, **more):

@@ -12,6 +12,7 @@ import pytest
 from band_trio.entry.exits import Exit
 from tests.cli.conftest import Outcome
 from tests.marks import case, guarantee
+from tests.support.for_each import for_each
 
 Cli = Callable[..., Outcome]
 KEY = "thnv_a_very_secret_key"
@@ -20,7 +21,7 @@ NOBODY = "http://127.0.0.1:1"
 """A port that nothing listens on."""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "words"),
     [
         ((), ["command", "band-trio --help"]),
@@ -54,7 +55,7 @@ def test_usage_errors_are_one_line_and_exit_2(
         assert word in ended.complaint
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "words"),
     [
         ("needy:x", ["importing 'needy'", "not_there_at_all"]),
@@ -106,7 +107,7 @@ def test_a_key_that_cannot_be_sent_is_named_and_not_shown(cli: Cli) -> None:
     assert "schl" not in ended.err
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "words"),
     [
         ("echo: [1\n", ["agent_config.yaml is not valid YAML", "line"]),
@@ -134,7 +135,7 @@ def test_a_file_that_is_named_must_exist(cli: Cli) -> None:
     assert "elsewhere.yaml does not exist" in ended.complaint
 
 
-@pytest.mark.parametrize("option", ["--rest-url", "--ws-url"])
+@for_each("option", ["--rest-url", "--ws-url"])
 def test_plain_text_beyond_this_machine_is_refused(cli: Cli, option: str) -> None:
     url = {"--rest-url": "http://band.example", "--ws-url": "ws://band.example/x"}[option]
     ended = cli("run", "made_up:echo", *KNOWN, option, url)
@@ -185,7 +186,7 @@ def website() -> Generator[str]:
         serving.join()
 
 
-@pytest.mark.parametrize("status", [200, 302, 404])
+@for_each("status", [200, 302, 404])
 def test_a_url_that_is_not_band_is_named(cli: Cli, website: str, status: int) -> None:
     url = f"http://{website}/{status}"
     ended = cli("run", "made_up:echo", *KNOWN, "--rest-url", url, "--ws-url", f"ws://{website}/x")
@@ -255,19 +256,20 @@ SETTINGS = [
 
 @guarantee(87)
 @case("C69")
-@pytest.mark.parametrize(("variable", "value"), SETTINGS)
+@for_each(("variable", "value"), SETTINGS)
 def test_a_setting_that_cannot_be_used_is_named_with_a_remedy(
     cli: Cli, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    monkeypatch.setenv("BAND_REST_URL", "https://band.test")
-    monkeypatch.setenv("BAND_AGENT_ID", "a1")
-    monkeypatch.setenv("BAND_API_KEY", KEY)
-    monkeypatch.setenv(variable, value)
-    ended = cli("run", "made_up:echo", "--patience", "1")
-    debugged = cli("run", "made_up:echo", "--patience", "1", "--debug")
+    with monkeypatch.context() as environ:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+            environ.delenv(name, raising=False)
+            environ.delenv(name.lower(), raising=False)
+        environ.setenv("BAND_REST_URL", "https://band.test")
+        environ.setenv("BAND_AGENT_ID", "a1")
+        environ.setenv("BAND_API_KEY", KEY)
+        environ.setenv(variable, value)
+        ended = cli("run", "made_up:echo", "--patience", "1")
+        debugged = cli("run", "made_up:echo", "--patience", "1", "--debug")
 
     assert (ended.code, debugged.code) == (Exit.USAGE, Exit.USAGE)
     assert ended.complaint.startswith(f"band-trio: {variable} ")

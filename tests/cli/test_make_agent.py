@@ -15,6 +15,7 @@ from band_trio.cli.loading import load_target
 from band_trio.cli.run import given_by, make_agent
 from band_trio.entry.identity import find_credentials
 from band_trio.entry.running import start_lines
+from tests.support.for_each import for_each
 
 
 def options(*arguments: str, target: str = "made_up:echo") -> argparse.Namespace:
@@ -72,7 +73,7 @@ def test_blank_variables_count_as_missing(place: Path) -> None:
         credentials(options(), {"BAND_AGENT_ID": " ", "BAND_API_KEY": ""})
 
 
-@pytest.mark.parametrize("target", ["made_up:echo", "made_up:EchoAdapter", "made_up:make"])
+@for_each("target", ["made_up:echo", "made_up:EchoAdapter", "made_up:make"])
 def test_a_target_is_an_instance_a_class_or_a_factory(
     place: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:

@@ -1,4 +1,7 @@
-"""`serve` and `run` as programs: what they print, signals, exit codes."""
+"""`serve` and `run` as programs: what they print, signals, exit codes.
+
+What happens to an agent that runs is the same for `band_trio.run`: see tests/test_entry.py.
+"""
 
 from __future__ import annotations
 
@@ -199,28 +202,6 @@ def test_a_stop_without_enough_grace_is_not_graceful(platform: Platform, program
     assert "0 settled, 1 abandoned" in ended.err
 
 
-@case("C53")
-@pytest.mark.parametrize(
-    ("adapter", "number"), [("Blocked", signal.SIGINT), ("Slow", signal.SIGTERM)]
-)
-def test_the_second_signal_ends_the_process_although_a_handler_blocks_it(
-    platform: Platform, program: Start, adapter: str, number: int
-) -> None:
-    running = program("run", f"made_up:{adapter}", **platform.environ)
-    running.log_until("ready")
-    platform.say("hello")
-    running.log_until("handling")
-    running.signal(number)
-    with pytest.raises(subprocess.TimeoutExpired):
-        running.end(within=0.5)
-    running.signal(number)
-    ended = running.end(within=2)
-
-    assert ended.code == Exit.FORCED
-    assert "second signal" in ended.err
-    assert "Traceback" not in ended.err
-
-
 @case("C18")
 @pytest.mark.parametrize(("adapter", "code"), [("Quits", 7), ("Interrupts", 130)])
 def test_a_handler_may_end_the_process(
@@ -234,23 +215,6 @@ def test_a_handler_may_end_the_process(
     assert ended.code == code
     assert "Traceback" not in ended.err
     assert "ExceptionGroup" not in ended.err
-
-
-@case("C53")
-def test_a_signal_before_the_first_connect_ends_the_start(
-    platform: Platform, program: Start
-) -> None:
-    # Nobody listens on the port of the agent's REST: it is that of nothing.
-    nowhere = {"BAND_REST_URL": "http://127.0.0.1:9", "BAND_WS_URL": "ws://127.0.0.1:9/x"}
-    running = program("run", "made_up:echo", **{**platform.environ, **nowhere})
-    running.log_until("127.0.0.1:9")
-    running.log_until("WARNING")
-    running.signal(signal.SIGINT)
-    ended = running.end(within=5)
-
-    assert ended.code == Exit.OK
-    assert "Traceback" not in ended.err
-    assert "stopping: SIGINT" in ended.err
 
 
 def test_an_error_while_cleaning_up_is_told_and_counts(platform: Platform, program: Start) -> None:
@@ -272,14 +236,3 @@ def test_a_wrong_key_is_one_line_that_names_the_url(platform: Platform, program:
     assert "refused the key" in ended.err.splitlines()[-1]
     assert wrong not in ended.err
     assert "Traceback" not in ended.err
-
-
-def test_a_second_instance_is_refused_in_one_line(platform: Platform, program: Start) -> None:
-    first = program("run", "made_up:echo", **platform.environ)
-    first.log_until("ready")
-    ended = program("run", "made_up:echo", **platform.environ).end()
-
-    assert ended.code == Exit.FAILED
-    assert "already runs on this host" in ended.err.splitlines()[-1]
-    first.signal(signal.SIGINT)
-    assert first.end().code == Exit.OK

@@ -23,14 +23,16 @@ from band_trio.entry import log
 from band_trio.entry.exits import Exit
 from tests.cli.conftest import Outcome, Program
 from tests.marks import case
+from tests.support.for_each import for_each
 from tests.support.scripts import FIRST, ROOT
 
 Cli = Callable[..., Outcome]
 
-NOWHERE = "rest_url='http://127.0.0.1:1', config=band_trio.AgentConfig(start_patience_seconds=2)"
+NOWHERE = "rest_url='http://127.0.0.1:1', config=band_trio.AgentConfig(start_patience_seconds=0.2)"
 RUN = f"""
 import band_trio
 from band_trio.adapters import EchoAdapter
+from tests.support.for_each import for_each
 class Echo(EchoAdapter): pass
 def run(**options):
     band_trio.run(Echo(), agent_id='a1', api_key='a-secret-key', {NOWHERE}, **options)
@@ -91,7 +93,7 @@ def test_on_a_terminal_the_log_has_colours(place: Path) -> None:
 
 @case("C91")
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["", "'band_trio'"])
+@for_each("where", ["", "'band_trio'"])
 def test_an_application_that_has_set_up_logging_is_left_alone(place: Path, where: str) -> None:
     ended = script(
         place,
@@ -113,7 +115,7 @@ def test_a_level_above_warnings_silences_the_news_too(place: Path) -> None:
     assert len(script(place, "run(level='critical')").stderr.splitlines()) == 1  # what has ended it
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("level", "ours", "news"),
     [("DEBUG", 10, 10), ("info", 20, 20), (30, 30, 20), ("ERROR", 40, 40), (5, 5, 5)],
 )
@@ -199,7 +201,7 @@ AGENT = "Agent.create(adapter=Echo(), agent_id='a1', api_key='k')"
 
 
 @case("C91")
-@pytest.mark.parametrize(
+@for_each(
     "end",
     [
         "band_trio.run(Echo())",
@@ -215,6 +217,7 @@ def test_a_module_that_runs_an_agent_while_it_is_imported_is_refused(
     cli: Cli, place: Path, end: str
 ) -> None:
     head = FIRST.partition("if __name__")[0]
+    sys.modules.pop("needy", None)
     (place / "needy.py").write_text(f"import trio\nfrom band_trio import Agent\n{head}\n{end}\n")
     ended = cli("run", "needy:Echo")
 
@@ -224,10 +227,11 @@ def test_a_module_that_runs_an_agent_while_it_is_imported_is_refused(
 
 
 @case("C91")
-@pytest.mark.parametrize("end", ["band_trio.run(Echo())", f"trio.run({AGENT}.run)"])
+@for_each("end", ["band_trio.run(Echo())", f"trio.run({AGENT}.run)"])
 def test_a_factory_that_runs_an_agent_is_refused(cli: Cli, place: Path, end: str) -> None:
     head = FIRST.partition("if __name__")[0]
     text = f"import trio\nfrom band_trio import Agent\n{head}\ndef main():\n    {end}\n"
+    sys.modules.pop("needy", None)
     (place / "needy.py").write_text(text)
     ended = cli("run", "needy:main")
 

@@ -51,7 +51,7 @@ INT, TERM = signal.SIGINT, signal.SIGTERM
 
 
 @case("C75")
-@pytest.mark.parametrize(
+@for_each(
     ("came", "ends_with"),
     [
         ([(INT, 0.0)], None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,54 +15,70 @@ from tests.support.for_each import for_each
 ROOT = Path(__file__).parents[2]
 
 WITHOUT = """
-import sys
+import json, os, sys, traceback, band_trio
 
 class Missing:
+    def __init__(self, module):
+        self.module = module
+
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {missing}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+        if name.partition(".")[0] == self.module:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-sys.meta_path.insert(0, Missing())
+for module, code in json.loads(sys.argv[1]):
+    if not (child := os.fork()):
+        assert module not in sys.modules
+        sys.meta_path.insert(0, Missing(module))
+        try:
+            exec(code, {})
+        except ImportError:
+            print(traceback.format_exc())
+        print("\\0", end="", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
 """
+LOCAL = "from band_trio.testing import open_local_band; open_local_band()"
+LACKS = {
+    "pydantic_ai": "from band_trio.converters import *; PydanticAIHistoryConverter()",
+    "mcp": "from band_trio.mcp import MCPServer",
+    "hypercorn": LOCAL,
+    "starlette": "from band_trio.testing import *; print(run_turn.__name__)",
+    "priority": LOCAL,  # what an extra needs in its turn
+}
 
 
-def run_without(missing: list[str], code: str) -> str:
-    """Run *code* in a program that lacks modules; return what it prints, errors included."""
+@pytest.fixture
+def told() -> dict[str, str]:
+    """Run each code in a program that lacks a module; return what it prints, errors included."""
     ended = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(missing=set(missing)) + code],
+        [sys.executable, "-c", WITHOUT, json.dumps(list(LACKS.items()))],
         capture_output=True,
         text=True,
         timeout=60,
-        check=False,
+        check=True,
         cwd=ROOT,
     )
-    return ended.stdout + ended.stderr
+    assert ended.stderr == ""
+    return dict(zip(LACKS, ended.stdout.split("\0"), strict=False))
 
 
 @pytest.mark.slow
 @for_each(
-    ("missing", "code", "said"),
+    ("missing", "said"),
     [
-        ("pydantic_ai", "from band_trio.converters import *; PydanticAIHistoryConverter()",
+        ("pydantic_ai",
          "PydanticAIHistoryConverter needs the extra `pydantic-ai` (pydantic_ai is missing)"),
-        ("mcp", "from band_trio.mcp import MCPServer",
-         "MCPServer needs the extra `mcp` (mcp is missing): pip install 'band-trio[mcp]'"),
-        ("hypercorn", "from band_trio.testing import open_local_band; open_local_band()",
-         "open_local_band needs the extra `local` (hypercorn is missing)"),
-        ("starlette", "from band_trio.testing import *; print(run_turn.__name__)", "run_turn\n"),
+        ("mcp", "MCPServer needs the extra `mcp` (mcp is missing): pip install 'band-trio[mcp]'"),
+        ("hypercorn", "open_local_band needs the extra `local` (hypercorn is missing)"),
+        ("starlette", "run_turn\n"),
+        ("priority", "ModuleNotFoundError: No module named 'priority'"),
     ],
 )  # fmt: skip
-def test_an_extra_that_is_missing_is_named(missing: str, code: str, said: str) -> None:
-    assert said in run_without([missing], code)
-
-
-@pytest.mark.slow
-def test_another_module_that_is_missing_is_not_the_extra() -> None:
-    code = "from band_trio.testing import open_local_band; open_local_band()"
-    told = run_without(["priority"], code)
-
-    assert "ModuleNotFoundError: No module named 'priority'" in told
-    assert "needs the extra" not in told
+def test_an_extra_that_is_missing_is_named_and_no_other_module_is_taken_for_one(
+    told: dict[str, str], missing: str, said: str
+) -> None:
+    assert said in told[missing]
+    assert ("needs the extra" in told[missing]) is ("needs the extra" in said)
 
 
 def test_a_module_of_our_own_that_is_missing_is_not_the_extra() -> None:

@@ -148,7 +148,7 @@ async def test_a_post_without_body_has_no_content_type() -> None:
         assert "content-type" not in request.headers
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff", b"<html>"])
+@for_each("content", [b"{", b"\xff", b"<html>"])
 async def test_an_odd_body_does_not_change_the_status(
     content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -471,7 +471,7 @@ async def test_404_to_a_repeated_delete_is_success(
         assert (await api.repeat("DELETE", "/p")).ok
 
 
-@pytest.mark.parametrize("first", [429, httpx.ConnectError("c")])
+@for_each("first", [429, httpx.ConnectError("c")])
 async def test_404_to_a_delete_whose_first_try_did_nothing_is_a_no(
     autojump_clock: trio.testing.MockClock, first: Any
 ) -> None:
@@ -480,7 +480,7 @@ async def test_404_to_a_delete_whose_first_try_did_nothing_is_a_no(
             await api.repeat("DELETE", "/p")
 
 
-@pytest.mark.parametrize("call", ["repeat", "post"])
+@for_each("call", ["repeat", "post"])
 async def test_a_told_wait_is_obeyed(autojump_clock: trio.testing.MockClock, call: str) -> None:
     async with api_over(no(429, 7), no(429, retry_after=9), 200) as (api, transport):
         await getattr(api, call)("POST", "/p")
@@ -489,7 +489,7 @@ async def test_a_told_wait_is_obeyed(autojump_clock: trio.testing.MockClock, cal
         assert third - second >= 9
 
 
-@pytest.mark.parametrize("call", ["repeat", "post"])
+@for_each("call", ["repeat", "post"])
 async def test_a_told_wait_above_the_cap_is_the_callers_business(
     autojump_clock: trio.testing.MockClock, call: str
 ) -> None:

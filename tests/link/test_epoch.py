@@ -368,7 +368,7 @@ async def test_a_retryable_supersede_reconnects_as_told(
         assert 9 <= trio.current_time() - closed < 10
 
 
-@pytest.mark.parametrize("told", [-5, 10**400], ids=["negative", "huge"])
+@for_each("told", [-5, 10**400], ids=["negative", "huge"])
 async def test_an_impossible_wait_of_a_supersede_does_not_end_the_run(
     told: int, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -60,7 +60,7 @@ def test_the_reset_is_compared_with_the_clock_of_the_server_too() -> None:
 
 
 @case("C43")
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "body"),
     [
         ({"retry-after": "1000000000"}, None),

@@ -5,12 +5,11 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import pytest
-
 from band_trio.localband import LocalBand
 from band_trio.protocol import rest as bodies
 from band_trio.protocol.structure import structure
 from tests.localband.kit import NOBODY, Rest, collect, furnish, open_rest, refused
+from tests.support.for_each import for_each
 
 
 async def test_me_has_everything_that_clients_need(band: LocalBand) -> None:
@@ -81,7 +80,7 @@ async def test_bodies_that_are_no_json_or_no_object(memory_band: LocalBand) -> N
             refused(await rest.http.post(path, content=body), 422, "validation_error")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "pointer", "problem"),
     [
         ("nonsense=1", "/nonsense", "Unexpected field: nonsense"),
@@ -165,7 +164,7 @@ async def test_stop_answers_every_question_and_play_ends_it(band: LocalBand) -> 
         assert done["attempt_number"] == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         None,
@@ -199,7 +198,7 @@ async def test_activity_is_echoed(memory_band: LocalBand) -> None:
     assert memory_band.world.working == {(room.id, agent.id): False}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "pointer"),
     [
         ({"content": " ", "message_type": "thought"}, "/event/content"),

@@ -15,6 +15,7 @@ from band_trio.localband.refusal import Refusal
 from band_trio.localband.room import Room
 from band_trio.localband.world import World
 from tests.localband.test_delivery import make_world
+from tests.support.for_each import for_each
 
 
 class Scene:
@@ -41,7 +42,7 @@ def scene() -> Scene:
     return Scene()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mentions", "code"),
     [
         (None, "mentions_required"),
@@ -81,7 +82,7 @@ def test_a_refused_mention_writes_nothing(scene: Scene, mentions: Any, code: str
     assert scene.room.messages == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "problem"),
     [
         (None, "can't be blank"),
@@ -103,7 +104,7 @@ def test_the_largest_content_fits(scene: Scene) -> None:
     assert scene.post([{"id": scene.scribe.id}], "é" * 262_144)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ids", "code"),
     [
         (None, "validation_error"),
@@ -112,7 +113,8 @@ def test_the_largest_content_fits(scene: Scene) -> None:
         (["x"], "unknown_attachment"),
     ],
 )
-def test_attachments_are_unknown_here(scene: Scene, ids: Any, code: str) -> None:
+def test_attachments_are_unknown_here(ids: Any, code: str) -> None:
+    scene = Scene()
     with pytest.raises(Refusal) as caught:
         scene.post([{"id": scene.scribe.id}], attachment_ids=ids)
 
@@ -137,7 +139,7 @@ def test_a_reference_is_no_work(scene: Scene) -> None:
     assert kinds == [None, "reference"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "mentioned", "stored"),
     [
         ("please review", ["S"], "<S> please review"),

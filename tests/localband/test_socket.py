@@ -14,6 +14,7 @@ from band_trio.protocol import events
 from band_trio.protocol.rest import ChatMessage
 from band_trio.protocol.structure import structure
 from tests.localband.kit import Gone, Refused, open_rest, open_socket
+from tests.support.for_each import for_each
 
 OK = {"status": "ok", "response": {}}
 
@@ -245,7 +246,7 @@ async def test_a_person_sees_everything(band: LocalBand) -> None:
     assert status["attempts"][0]["started_at"]
 
 
-@pytest.mark.parametrize("how", list(Cut))
+@for_each("how", list(Cut))
 async def test_a_cut_needs_no_close_frame(band: LocalBand, how: Cut) -> None:
     agent = band.register_agent("Scribe")
     async with open_socket(band, agent) as socket:
@@ -301,7 +302,7 @@ async def stay(band: LocalBand, ends: list[int]) -> None:
             ends.append(gone.code)
 
 
-@pytest.mark.parametrize("memory", [True, False])
+@for_each("memory", [True, False])
 async def test_closing_the_platform_closes_the_sockets(memory: bool) -> None:
     ends: list[int] = []
     began = 0.0

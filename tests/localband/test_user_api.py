@@ -9,6 +9,7 @@ import pytest
 from band_trio.errors import BandApiError
 from band_trio.localband import LocalBand
 from tests.localband.kit import NOBODY, Rest, furnish, open_rest, refused
+from tests.support.for_each import for_each
 
 
 async def register(rest: Rest) -> tuple[str, str]:
@@ -63,7 +64,7 @@ async def test_a_person_disposes_of_agents(band: LocalBand) -> None:
         refused(await rest("GET", "/agent/me", key=agent_key), 401, "unauthorized")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "agent", [{}, {"name": "x"}, {"name": " ", "description": "d"}, {"name": 5, "description": "d"}]
 )
 async def test_an_agent_needs_name_and_description(
