@@ -28,6 +28,7 @@ from band_trio.testing.fake_files import FakeFiles
 from band_trio.testing.fake_memories import FakeMemories
 from band_trio.testing.fake_tasks import FakeTasks
 from band_trio.testing.seeds import FAKE_TIME
+from band_trio.tools import people as routes
 
 R = TypeVar("R")
 
@@ -58,6 +59,12 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
 
     def __attrs_post_init__(self) -> None:
         self.answers = self.contact_answers() | self.memory_answers() | self.task_answers()
+        self.answers |= {
+            routes.ADD_PARTICIPANT: self.add_participant,
+            routes.REMOVE_PARTICIPANT: self.remove_participant,
+            routes.LIST_PEERS: self.list_peers,
+            routes.CREATE_CHAT: self.create_chat,
+        }
 
     async def request(self, route: Route[R], /, **values: Any) -> R:
         """Do what `answers` says."""
@@ -77,11 +84,8 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
         await trio.lowlevel.checkpoint()
         return Page(list(self.participants or ()))
 
-    async def add_participant(
-        self, room_id: str, participant_id: str, role: str, /
-    ) -> Participant | None:
+    def add_participant(self, room_id: str, participant_id: str, role: str) -> Participant | None:
         """Move a peer into the room; 409 if present, 404 if unknown."""
-        await trio.lowlevel.checkpoint()
         present = self.participants or []
         if any(person.id == participant_id for person in present):
             raise BandApiError(409, "conflict", "already a participant")
@@ -93,35 +97,29 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
         )
         self.participants = [*present, person]
         self.added.append({"id": peer.id, "name": peer.name, "role": role})
-        self.on_change()
         return person
 
-    async def remove_participant(self, room_id: str, participant_id: str, /) -> None:
+    def remove_participant(self, room_id: str, participant_id: str) -> None:
         """Take somebody out of the room; 404 if absent."""
-        await trio.lowlevel.checkpoint()
         present = self.participants or []
         person = next((each for each in present if each.id == participant_id), None)
         if person is None:
             raise BandApiError(404, "not_found", "no such participant")
         self.participants = [each for each in present if each is not person]
         self.removed.append({"id": person.id, "name": person.name})
-        self.on_change()
 
-    async def list_peers(
-        self, not_in_chat: str | None = None, page: int = 1, page_size: int = 50, /
+    def list_peers(
+        self, not_in_chat: str | None = None, page: int = 1, page_size: int = 50
     ) -> Page[Peer]:
         """Return a page of the peers that are not in the room."""
-        await trio.lowlevel.checkpoint()
         inside = {person.id for person in self.participants or ()}
         free = [peer for peer in self.peers if peer.id not in inside]
         return numbered_page(free, page, page_size)
 
-    async def create_chat(self, task_id: str | None = None, /) -> ChatRoom | None:
+    def create_chat(self, task_id: str | None = None) -> ChatRoom | None:
         """Open a room."""
-        await trio.lowlevel.checkpoint()
         room = ChatRoom(f"room-{len(self.rooms) + 1}", task_id=task_id, inserted_at=FAKE_TIME)
         self.rooms.append(room)
-        self.on_change()
         return room
 
     async def get_context(

@@ -21,7 +21,6 @@ from band_trio.link.rest.routes import (
     read_written,
     room_path,
     says_stopped,
-    segment,
 )
 from band_trio.link.rest.routes_files import FileRoutes
 from band_trio.link.rest.sent import IsIt, SentPosts
@@ -36,7 +35,6 @@ from band_trio.protocol.rest import (
     MessageReceipt,
     Page,
     Participant,
-    Peer,
     event_body,
     message_body,
 )
@@ -120,23 +118,6 @@ class RestClient(FileRoutes):
             return read_page(await self._read_once(f"{API}/chats", params), ChatRoom)
         return read_page(await self.api.repeat("GET", f"{API}/chats", params=params), ChatRoom)
 
-    async def create_chat(self, task_id: str | None = None) -> ChatRoom | None:
-        """Create a room owned by the agent; None when the answer does not say which."""
-        chat = {"task_id": task_id} if task_id else {}
-        answer = await self.api.post("POST", f"{API}/chats", json={"chat": chat})
-        return read_written(answer, ChatRoom)
-
-    async def list_peers(
-        self, not_in_chat: str | None = None, page: int = 1, page_size: int = 50
-    ) -> Page[Peer]:
-        """Return one page of those who could be added to a room, pages from 1."""
-        answer = await self.api.repeat(
-            "GET",
-            f"{API}/peers",
-            params=query(not_in_chat=not_in_chat, page=page, page_size=page_size),
-        )
-        return read_page(answer, Peer)
-
     # ----------------------------------------------------------------- work
 
     async def get_next(self, room_id: str) -> Page[ChatMessage]:
@@ -199,24 +180,6 @@ class RestClient(FileRoutes):
         """Return everybody in the room, on one page."""
         answer = await self.api.repeat("GET", f"{room_path(room_id)}/participants")
         return read_page(answer, Participant)
-
-    async def add_participant(
-        self, room_id: str, participant_id: str, role: str = "member"
-    ) -> Participant | None:
-        """Add somebody to the room, 409 when already present; None when the answer does not say who
-        it was."""
-        answer = await self.api.post(
-            "POST",
-            f"{room_path(room_id)}/participants",
-            json={"participant": {"participant_id": participant_id, "role": role}},
-        )
-        return read_written(answer, Participant)
-
-    async def remove_participant(self, room_id: str, participant_id: str) -> None:
-        """Remove somebody from the room; may be repeated, as a read may."""
-        await self.api.repeat(
-            "DELETE", f"{room_path(room_id)}/participants/{segment(participant_id)}"
-        )
 
     # ----------------------------------------------------------------- posts
 
