@@ -23,12 +23,12 @@ from band_trio.protocol.rest import (
     Peer,
     Recipient,
 )
-from band_trio.testing.fake_contacts import Answers, FakeContacts, cursor_page, numbered_page
+from band_trio.testing.fake_contacts import FakeContacts, cursor_page, numbered_page
 from band_trio.testing.fake_files import FakeFiles
 from band_trio.testing.fake_memories import FakeMemories
 from band_trio.testing.fake_tasks import FakeTasks
 from band_trio.testing.seeds import FAKE_TIME
-from band_trio.tools import people as routes
+from band_trio.tools import contacts, memories, people, tasks
 
 R = TypeVar("R")
 
@@ -53,17 +53,16 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
     context_calls: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     message_error: Exception | None = attrs.field(default=None, init=False)
     event_error: Exception | None = attrs.field(default=None, init=False)
-    answers: Answers = attrs.field(init=False)
-    """Route → what the room does with it. A route that is not in it finds nothing, and each of its
-    changes is a success that answers with what was given."""
+    answers: dict[Route[Any], Callable[..., Any]] = attrs.field(init=False)
+    """Route → what the room does with it: `GET_TASK` → the method `get_task`. A route that is not in
+    it finds nothing, and each of its changes is a success that answers with what was given."""
 
     def __attrs_post_init__(self) -> None:
-        self.answers = self.contact_answers() | self.memory_answers() | self.task_answers()
-        self.answers |= {
-            routes.ADD_PARTICIPANT: self.add_participant,
-            routes.REMOVE_PARTICIPANT: self.remove_participant,
-            routes.LIST_PEERS: self.list_peers,
-            routes.CREATE_CHAT: self.create_chat,
+        self.answers = {
+            route: getattr(self, name.lower())
+            for family in (people, contacts, memories, tasks)
+            for name, route in vars(family).items()
+            if isinstance(route, Route) and hasattr(self, name.lower())
         }
 
     async def request(self, route: Route[R], /, **values: Any) -> R:
@@ -143,13 +142,13 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
         await trio.lowlevel.checkpoint()
         if self.message_error is not None:
             raise self.message_error
-        people = {person.id: person for person in self.participants or ()}
-        if self.participants is not None and any(each.id not in people for each in mentions):
+        present = {person.id: person for person in self.participants or ()}
+        if self.participants is not None and any(each.id not in present for each in mentions):
             raise BandApiError(422, "mentioned_participant_not_in_room", "not in this room")
         message_id = f"message-{len(self.messages) + 1}"
         self.messages.append({"id": message_id, "content": content})
         recipients = [
-            Recipient(each.id, each.handle, people[each.id].name if each.id in people else None)
+            Recipient(each.id, each.handle, present[each.id].name if each.id in present else None)
             for each in mentions
         ]
         return MessageReceipt(message_id, True, recipients)
