@@ -12,7 +12,7 @@ import pytest
 from band_trio.errors import BandApiError, BandToolError, TurnClosedError
 from band_trio.link.rest.routes import Route, one, page_of, written
 from band_trio.testing import FakeAgentTools
-from band_trio.tools import catalogue
+from band_trio.tools import catalogue, tasks
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.core import ToolCore, platform_tool, tools_of
 from band_trio.tools.definitions import ID, argument
@@ -86,7 +86,9 @@ class FakePollTools(Polls, FakeAgentTools):
 
 
 @pytest.fixture(autouse=True)
-def _in_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LIST_POLLS", "GET_POLL", "OPEN_POLL"):
+        monkeypatch.setattr(tasks, name, globals()[name], raising=False)
     for row in tools_of(Polls):
         monkeypatch.setitem(catalogue.TOOL_DEFINITIONS, row.name, row)
 
