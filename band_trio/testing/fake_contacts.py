@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
 
 from band_trio.errors import BandApiError
-from band_trio.link.rest.routes import Route
 from band_trio.protocol.holdings import Contact, ContactRequest, ContactRequests, ContactStatus
 from band_trio.protocol.rest import Page
 from band_trio.testing.seeds import FAKE_TIME_TEXT
-from band_trio.tools import contacts as routes
 from band_trio.tools.conversation import bare_handle
 
 _DONE: Final = {"approve": "approved", "reject": "rejected", "cancel": "cancelled"}
 
 T = TypeVar("T")
-Answers = dict[Route[Any], Callable[..., Any]]
-"""What the fake platform does with a request: a function of its values, which may raise."""
 
 
 @attrs.define(eq=False, slots=False, kw_only=True)
@@ -29,16 +25,6 @@ class FakeContacts:
     contacts: list[Contact] = attrs.field(factory=list)
     received: list[ContactRequest] = attrs.field(factory=list)
     sent: list[ContactRequest] = attrs.field(factory=list)
-
-    def contact_answers(self) -> Answers:
-        """Return what the platform does with each request about contacts."""
-        return {
-            routes.LIST_CONTACTS: self.list_contacts,
-            routes.ADD_CONTACT: self.add_contact,
-            routes.REMOVE_CONTACT: self.remove_contact,
-            routes.LIST_CONTACT_REQUESTS: self.list_contact_requests,
-            routes.RESPOND_CONTACT_REQUEST: self.respond_contact_request,
-        }
 
     def list_contacts(self, page: int = 1, page_size: int = 50) -> Page[Contact]:
         """Return a page of contacts."""

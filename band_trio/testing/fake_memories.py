@@ -9,9 +9,7 @@ import attrs
 from band_trio.errors import BandApiError
 from band_trio.protocol.holdings import Memory
 from band_trio.protocol.rest import Page
-from band_trio.testing.fake_contacts import Answers
 from band_trio.testing.seeds import FAKE_TIME_TEXT
-from band_trio.tools import memories as routes
 
 _EXACT: Final = ("subject_id", "scope", "system", "type", "segment", "status")
 
@@ -23,16 +21,6 @@ class FakeMemories:
     memories: list[Memory] = attrs.field(factory=list)
     memory_source: str | None = None
     """The agent that stores them."""
-
-    def memory_answers(self) -> Answers:
-        """Return what the platform does with each request about memories."""
-        return {
-            routes.LIST_MEMORIES: self.list_memories,
-            routes.STORE_MEMORY: self.store_memory,
-            routes.GET_MEMORY: self.get_memory,
-            routes.SUPERSEDE_MEMORY: self.supersede_memory,
-            routes.ARCHIVE_MEMORY: self.archive_memory,
-        }
 
     def list_memories(self, limit: int = 50, **filters: str | None) -> Page[Memory]:
         """Return the memories that match all filters; active ones unless a status is given."""

@@ -23,11 +23,12 @@ from band_trio.protocol.rest import (
     Peer,
     Recipient,
 )
-from band_trio.testing.fake_contacts import Answers, FakeContacts, cursor_page, numbered_page
+from band_trio.testing.fake_contacts import FakeContacts, cursor_page, numbered_page
 from band_trio.testing.fake_files import FakeFiles
 from band_trio.testing.fake_memories import FakeMemories
 from band_trio.testing.fake_tasks import FakeTasks
 from band_trio.testing.seeds import FAKE_TIME
+from band_trio.tools import contacts, memories, people, tasks
 
 R = TypeVar("R")
 
@@ -52,12 +53,17 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
     context_calls: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     message_error: Exception | None = attrs.field(default=None, init=False)
     event_error: Exception | None = attrs.field(default=None, init=False)
-    answers: Answers = attrs.field(init=False)
-    """Route → what the room does with it. A route that is not in it finds nothing, and each of its
-    changes is a success that answers with what was given."""
+    answers: dict[Route[Any], Callable[..., Any]] = attrs.field(init=False)
+    """Route → what the room does with it: `GET_TASK` → the method `get_task`. A route that is not in
+    it finds nothing, and each of its changes is a success that answers with what was given."""
 
     def __attrs_post_init__(self) -> None:
-        self.answers = self.contact_answers() | self.memory_answers() | self.task_answers()
+        self.answers = {
+            route: getattr(self, name.lower())
+            for family in (people, contacts, memories, tasks)
+            for name, route in vars(family).items()
+            if isinstance(route, Route) and hasattr(self, name.lower())
+        }
 
     async def request(self, route: Route[R], /, **values: Any) -> R:
         """Do what `answers` says."""
@@ -77,11 +83,8 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
         await trio.lowlevel.checkpoint()
         return Page(list(self.participants or ()))
 
-    async def add_participant(
-        self, room_id: str, participant_id: str, role: str, /
-    ) -> Participant | None:
+    def add_participant(self, room_id: str, participant_id: str, role: str) -> Participant | None:
         """Move a peer into the room; 409 if present, 404 if unknown."""
-        await trio.lowlevel.checkpoint()
         present = self.participants or []
         if any(person.id == participant_id for person in present):
             raise BandApiError(409, "conflict", "already a participant")
@@ -93,35 +96,29 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
         )
         self.participants = [*present, person]
         self.added.append({"id": peer.id, "name": peer.name, "role": role})
-        self.on_change()
         return person
 
-    async def remove_participant(self, room_id: str, participant_id: str, /) -> None:
+    def remove_participant(self, room_id: str, participant_id: str) -> None:
         """Take somebody out of the room; 404 if absent."""
-        await trio.lowlevel.checkpoint()
         present = self.participants or []
         person = next((each for each in present if each.id == participant_id), None)
         if person is None:
             raise BandApiError(404, "not_found", "no such participant")
         self.participants = [each for each in present if each is not person]
         self.removed.append({"id": person.id, "name": person.name})
-        self.on_change()
 
-    async def list_peers(
-        self, not_in_chat: str | None = None, page: int = 1, page_size: int = 50, /
+    def list_peers(
+        self, not_in_chat: str | None = None, page: int = 1, page_size: int = 50
     ) -> Page[Peer]:
         """Return a page of the peers that are not in the room."""
-        await trio.lowlevel.checkpoint()
         inside = {person.id for person in self.participants or ()}
         free = [peer for peer in self.peers if peer.id not in inside]
         return numbered_page(free, page, page_size)
 
-    async def create_chat(self, task_id: str | None = None, /) -> ChatRoom | None:
+    def create_chat(self, task_id: str | None = None) -> ChatRoom | None:
         """Open a room."""
-        await trio.lowlevel.checkpoint()
         room = ChatRoom(f"room-{len(self.rooms) + 1}", task_id=task_id, inserted_at=FAKE_TIME)
         self.rooms.append(room)
-        self.on_change()
         return room
 
     async def get_context(
@@ -145,13 +142,13 @@ class FakeRoom(FakeContacts, FakeMemories, FakeFiles, FakeTasks):
         await trio.lowlevel.checkpoint()
         if self.message_error is not None:
             raise self.message_error
-        people = {person.id: person for person in self.participants or ()}
-        if self.participants is not None and any(each.id not in people for each in mentions):
+        present = {person.id: person for person in self.participants or ()}
+        if self.participants is not None and any(each.id not in present for each in mentions):
             raise BandApiError(422, "mentioned_participant_not_in_room", "not in this room")
         message_id = f"message-{len(self.messages) + 1}"
         self.messages.append({"id": message_id, "content": content})
         recipients = [
-            Recipient(each.id, each.handle, people[each.id].name if each.id in people else None)
+            Recipient(each.id, each.handle, present[each.id].name if each.id in present else None)
             for each in mentions
         ]
         return MessageReceipt(message_id, True, recipients)

@@ -11,9 +11,8 @@ from band_trio.errors import BandApiError
 from band_trio.protocol.holdings import Board, Task, TaskEvent
 from band_trio.protocol.rest import Page
 from band_trio.protocol.structure import unstructure
-from band_trio.testing.fake_contacts import Answers, cursor_page
+from band_trio.testing.fake_contacts import cursor_page
 from band_trio.testing.seeds import FAKE_ACTOR, FAKE_TIME_TEXT
-from band_trio.tools import tasks as routes
 
 _PAGE: Final = 50
 _ROLL_UP: Final = ("failed", "blocked", "in_progress", "in_review", "pending", "completed")
@@ -31,18 +30,6 @@ class FakeTasks:
     """Who works here."""
     task_history: dict[str, list[TaskEvent]] = attrs.field(factory=dict, init=False)
     board_history: list[dict[str, Any]] = attrs.field(factory=list, init=False)
-
-    def task_answers(self) -> Answers:
-        """Return what the platform does with each request about tasks and the board."""
-        return {
-            routes.LIST_TASKS: self.list_tasks,
-            routes.CREATE_TASK: self.create_task,
-            routes.GET_TASK: self.get_task,
-            routes.UPDATE_TASK: self.update_task,
-            routes.GET_TASK_HISTORY: self.get_task_history,
-            routes.GET_BOARD: self.get_board,
-            routes.SET_BOARD: self.set_board,
-        }
 
     @property
     def _actor(self) -> dict[str, Any]:

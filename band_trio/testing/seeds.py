@@ -25,9 +25,9 @@ FAKE_TIME: Final = datetime(2025, 1, 1, tzinfo=UTC)
 """When everything in a fake room happens."""
 FAKE_TIME_TEXT: Final = timestamp_text(FAKE_TIME)
 FAKE_ACTOR: Final = "fake-agent"
+"""Who works on tasks where no agent id is given."""
 FAKE_ROOM: Final = "room-fake"
 """The room of a message or of tools that were given none."""
-"""Who works on tasks where no agent id is given."""
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 Seeds = Iterable[Mapping[str, Any]] | None

@@ -16,13 +16,18 @@ import attrs
 from band_trio.errors import BandConfigError
 from band_trio.tools.contacts import Contacts
 from band_trio.tools.core import tools_of
-from band_trio.tools.definitions import BandTool, Surface, ToolDefinition, argument_of
+from band_trio.tools.definitions import (
+    OLD_SEND_MESSAGE,
+    BandTool,
+    Surface,
+    ToolDefinition,
+    argument_of,
+)
 from band_trio.tools.docstrings import tool_description
 from band_trio.tools.files import Files
 from band_trio.tools.memories import Memories
 from band_trio.tools.people import People
 from band_trio.tools.sending import Sending
-from band_trio.tools.spellings import OLD_SEND_MESSAGE
 from band_trio.tools.tasks import Tasks
 from band_trio.types import AdapterFeatures, Capabilities, Capability, ToolCategory, TurnEffect
 

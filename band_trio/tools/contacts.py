@@ -20,7 +20,7 @@ from band_trio.protocol.holdings import Contact, ContactRequests, ContactStatus
 from band_trio.protocol.structure import unstructure
 from band_trio.tools.core import ToolCore, platform_tool
 from band_trio.tools.definitions import argument, need_one_of
-from band_trio.tools.results import page_metadata, page_result, without_nulls
+from band_trio.tools.results import object_result, page_metadata, page_result, without_nulls
 from band_trio.types import ToolCategory, TurnEffect
 
 REQUEST_MESSAGE_CHARS: Final = 500
@@ -135,15 +135,13 @@ class Contacts(ToolCore):
         if message is not None and len(message) > REQUEST_MESSAGE_CHARS:
             raise BandToolError(texts.MESSAGE_OF_REQUEST_TOO_LONG)
         answer = await self._change(ADD_CONTACT, handle=handle, message=message or None)
-        return without_nulls(unstructure(answer)) if answer else {"status": "pending"}
+        return object_result(answer, {"status": "pending"})
 
     @platform_tool(RemoveContactInput, _CONTACTS, _ACT)
     async def remove_contact(
         self, handle: str | None = None, contact_id: str | None = None
     ) -> dict[str, Any]:
         """End a contact, named by one of the two; the result has `status`."""
-        if not handle and not contact_id:
-            raise BandToolError(texts.CONTACT_NOT_NAMED)
         named = {"handle": handle or None, "contact_id": contact_id or None}
         await self._change(REMOVE_CONTACT, **named)
         return {"status": "removed"}
@@ -176,8 +174,6 @@ class Contacts(ToolCore):
         `approve` and `reject` are for requests that were received, `cancel` for one that was
         sent; *handle* is the other party's.
         """
-        if not handle and not request_id:
-            raise BandToolError(texts.REQUEST_NOT_NAMED)
         named = {"handle": handle or None, "request_id": request_id or None}
         try:
             answer = await self._change(RESPOND_CONTACT_REQUEST, action=action, **named)

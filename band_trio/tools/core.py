@@ -51,11 +51,11 @@ Method = Callable[Concatenate[C, P], Coroutine[Any, Any, R]]
 
 
 def fenced(
-    method: Method[C, P, R],
+    method: Method[C, P, R], inputs: type[attrs.AttrsInstance] | None = None
 ) -> Method[C, P, R]:
     """Refuse the call when the turn is over or an argument is of a wrong kind; tell the runtime of
     a stop seen in an answer."""
-    check = argument_check(method)
+    check = argument_check(method, inputs)
 
     @wraps(method)
     async def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -99,7 +99,7 @@ def platform_tool(
 
 def recorded(row: ToolDefinition, method: Method[C, P, R]) -> Method[C, P, R]:
     """Return *method* as what the tool *row* does."""
-    guarded = fenced(method)
+    guarded = fenced(method, row.input_model)
 
     @wraps(method)
     async def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:

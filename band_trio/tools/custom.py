@@ -18,11 +18,11 @@ from band_trio.tools.definitions import (
     BAND_MCP_SERVER_NAME,
     HUMAN_TOOL_NAMES,
     MCP_TOOL_PREFIX,
+    OLD_SEND_MESSAGE,
     BandTool,
 )
 from band_trio.tools.results import is_failed_result
 from band_trio.tools.schemas import copied, in_format, known_format
-from band_trio.tools.spellings import OLD_SEND_MESSAGE
 from band_trio.types import TurnEffect, TurnLedger
 
 __all__ = [

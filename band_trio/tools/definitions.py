@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, get_type_hints
@@ -71,6 +71,24 @@ HUMAN_TOOL_NAMES: Final = frozenset(
 BAND_MCP_SERVER_NAME: Final = "band"
 MCP_TOOL_PREFIX: Final = f"mcp__{BAND_MCP_SERVER_NAME}__"
 """What Claude puts before the tools of an MCP server of that name."""
+_SERVER_PREFIX: Final = f"{BAND_MCP_SERVER_NAME}-"
+
+OLD_SEND_MESSAGE: Final = "create_agent_chat_message"
+"""What band_send_message was called once; it only helps to classify calls of the past."""
+
+
+def mcp_tool_names(names: Iterable[str]) -> list[str]:
+    """Return *names* as Claude spells them when they come from our MCP server, sorted."""
+    return sorted(MCP_TOOL_PREFIX + name for name in names)
+
+
+def canonicalize_mcp_tool_name(name: str, own: Collection[str]) -> str:
+    """Return a name without our server's prefix, if what is left is one of *own*.
+
+    Names with the prefix of another server stay as they are: they are not ours.
+    """
+    bare = name.removeprefix(_SERVER_PREFIX)
+    return bare if bare in own else name
 
 
 @attrs.frozen

@@ -32,12 +32,14 @@ _ANYTHING: Final[_Kind] = ((object,), "")
 Check = Callable[[tuple[Any, ...], Mapping[str, Any]], None]
 
 
-def argument_check(method: Callable[..., Any]) -> Check:
+def argument_check(method: Callable[..., Any], inputs: type | None = None) -> Check:
     """Return a check of the arguments behind `self` of a tool's method; cheap, once per call.
 
-    The check raises InvalidToolArgumentsError for a value of a wrong kind, and TypeError for a
-    keyword that is none. An argument that is missing is Python's matter.
+    The check raises InvalidToolArgumentsError for a value of a wrong kind, or for values that do not
+    go together (`__attrs_post_init__` of *inputs* says which do), and TypeError for a keyword that
+    is none. An argument that is missing is Python's matter.
     """
+    together = inputs if hasattr(inputs, "__attrs_post_init__") else None
     parameters = list(inspect.signature(method).parameters.values())[1:]
     by_name = {each.name: _KINDS.get(each.annotation, _ANYTHING) for each in parameters}
     kinds = [kind for kind, _ in by_name.values()]
@@ -51,6 +53,8 @@ def argument_check(method: Callable[..., Any]) -> Check:
             if name not in by_name:
                 raise TypeError(unexpected_keyword(method.__name__, name, by_name))
             _check_kind(method, name, by_name[name], value)
+        if together is not None:
+            _check_together(method, together, {**dict(zip(by_name, args, strict=False)), **kwargs})
 
     return check
 
@@ -59,6 +63,16 @@ def _check_kind(method: Callable[..., Any], name: str, kind: _Kind, value: objec
     if not isinstance(value, kind[0]):
         problem = f"{name}: must be {kind[1]}, not {type(value).__name__}"
         raise InvalidToolArgumentsError(texts.invalid_arguments(method.__name__, problem))
+
+
+def _check_together(method: Callable[..., Any], inputs: type, given: dict[str, Any]) -> None:
+    try:
+        inputs(**given)
+    except ValueError as exc:
+        problem = texts.invalid_arguments(method.__name__, str(exc))
+        raise InvalidToolArgumentsError(problem) from None
+    except TypeError:  # one is missing: the call itself says so
+        return
 
 
 class AnswersNames:

@@ -16,10 +16,9 @@ from band_trio import texts
 from band_trio.errors import BandApiError, BandToolError
 from band_trio.link.rest.routes import Route, one, page_of, written
 from band_trio.protocol.holdings import Memory
-from band_trio.protocol.structure import unstructure
 from band_trio.tools.core import ToolCore, platform_tool
 from band_trio.tools.definitions import ID, argument
-from band_trio.tools.results import cursor_metadata, page_result, without_nulls
+from band_trio.tools.results import cursor_metadata, object_result, page_result
 from band_trio.types import ToolCategory, TurnEffect
 
 NO_ORGANIZATION: Final = "org_scope_requires_organization"
@@ -41,30 +40,6 @@ _KNOWLEDGE: Final = ("episodic", "semantic", "procedural")
 
 TYPES_OF_SYSTEM: Final = {"sensory": _SENSES, "working": _KNOWLEDGE, "long_term": _KNOWLEDGE}
 """System → types that it can hold."""
-
-
-def check_type(system: str, kind: str) -> None:
-    """Check that a memory of the type *kind* can be in *system*.
-
-    Raises:
-        ValueError: it cannot; the text lists what can.
-    """
-    allowed = TYPES_OF_SYSTEM.get(system)
-    if allowed is None:
-        raise ValueError(texts.memory_system(system, list(TYPES_OF_SYSTEM)))
-    if kind not in allowed:
-        raise ValueError(texts.memory_type(system, kind, allowed))
-
-
-def check_scope(scope: str, subject_id: str | None) -> None:
-    """Check that knowledge about somebody says about whom.
-
-    Raises:
-        ValueError: it does not.
-    """
-    if scope == "subject" and not subject_id:
-        raise ValueError(texts.SUBJECT_NEEDED)
-
 
 # --------------------------------------------------------------------------- inputs
 
@@ -119,8 +94,13 @@ class StoreMemoryInput:
     )
 
     def __attrs_post_init__(self) -> None:
-        check_type(self.system, self.type)
-        check_scope(self.scope, self.subject_id)
+        allowed = TYPES_OF_SYSTEM.get(self.system)
+        if allowed is None:
+            raise ValueError(texts.memory_system(self.system, list(TYPES_OF_SYSTEM)))
+        if self.type not in allowed:
+            raise ValueError(texts.memory_type(self.system, self.type, allowed))
+        if self.scope == "subject" and not self.subject_id:
+            raise ValueError(texts.SUBJECT_NEEDED)
 
 
 @attrs.frozen
@@ -183,14 +163,9 @@ class Memories(ToolCore):
     ) -> dict[str, Any]:
         """Keep something; return it as stored.
 
-        Besides the usual errors `BandToolError` where system and type, or scope and subject, do
-        not fit; nothing is requested then.
+        Besides the usual errors `InvalidToolArgumentsError` where system and type, or scope and
+        subject, do not fit; nothing is requested then.
         """
-        try:
-            check_type(system, type)
-            check_scope(scope, subject_id)
-        except ValueError as exc:
-            raise BandToolError(f"{exc}.") from None
         memory = {
             "content": content,
             "system": system,
@@ -207,26 +182,21 @@ class Memories(ToolCore):
             if exc.status == 422 and exc.code == NO_ORGANIZATION:
                 raise BandToolError(texts.NO_ORGANIZATION) from exc
             raise
-        return _shown(stored, {**memory, "status": "active"})
+        return object_result(stored, {**memory, "status": "active"})
 
     @platform_tool(GetMemoryInput, _MEMORY, _OBSERVE)
     async def get_memory(self, memory_id: str) -> dict[str, Any]:
         """Return one memory."""
-        return _shown(await self._ask(GET_MEMORY, memory_id=memory_id), {})
+        return object_result(await self._ask(GET_MEMORY, memory_id=memory_id))
 
     @platform_tool(SupersedeMemoryInput, _MEMORY, _ACT)
     async def supersede_memory(self, memory_id: str) -> dict[str, Any]:
         """Mark a memory as replaced; return it."""
         memory = await self._change(SUPERSEDE_MEMORY, memory_id=memory_id)
-        return _shown(memory, {"id": memory_id, "status": "superseded"})
+        return object_result(memory, {"id": memory_id, "status": "superseded"})
 
     @platform_tool(ArchiveMemoryInput, _MEMORY, _ACT)
     async def archive_memory(self, memory_id: str) -> dict[str, Any]:
         """Put a memory away; return it."""
         memory = await self._change(ARCHIVE_MEMORY, memory_id=memory_id)
-        return _shown(memory, {"id": memory_id, "status": "archived"})
-
-
-def _shown(memory: Memory | None, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a model sees; where the answer was odd, what is *known* of it."""
-    return without_nulls(unstructure(memory) if memory is not None else dict(known))
+        return object_result(memory, {"id": memory_id, "status": "archived"})

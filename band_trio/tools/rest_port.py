@@ -11,13 +11,11 @@ from band_trio.link.rest.sent import IsIt
 from band_trio.protocol.holdings import Attachment
 from band_trio.protocol.rest import (
     ChatMessage,
-    ChatRoom,
     EventReceipt,
     Mention,
     MessageReceipt,
     Page,
     Participant,
-    Peer,
 )
 
 R = TypeVar("R")
@@ -36,12 +34,6 @@ class ToolRest(Protocol):
     async def put_file(self, room_id: str, name: str, content: bytes, /) -> Attachment | None: ...
     async def get_file(self, room_id: str, file_id: str, max_bytes: int, /) -> bytes: ...
     async def list_participants(self, room_id: str, /) -> Page[Participant]: ...
-    async def add_participant(
-        self, room_id: str, participant_id: str, role: str, /
-    ) -> Participant | None: ...
-    async def remove_participant(self, room_id: str, participant_id: str, /) -> None: ...
-    async def list_peers(self, not_in_chat: str, page: int, page_size: int, /) -> Page[Peer]: ...
-    async def create_chat(self, task_id: str | None = None, /) -> ChatRoom | None: ...
     async def get_context(
         self, room_id: str, cursor: str | None = None, limit: int = 100, /
     ) -> Page[ChatMessage]: ...

@@ -90,6 +90,12 @@ def _nulls_removed(value: Any) -> Any:
     return value
 
 
+def object_result(value: Any, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return an object of the platform without nulls; what is *known* of it where it is None,
+    because the answer to its change was odd."""
+    return without_nulls(known or {} if value is None else unstructure(value))
+
+
 def page_result(page: Page[Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return a list as the platform wraps it: `data` and `metadata`, without nulls."""
     rows = [without_nulls(unstructure(row)) for row in page.items]

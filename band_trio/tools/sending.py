@@ -3,14 +3,19 @@
 A message that may have been delivered is never sent again. It is looked for; if it is not found, the
 caller learns that its outcome is unknown, and the turn counts as answered, because running it again
 could say everything twice.
+
+The docstrings and descriptions of the inputs are what a model reads.
 """
+
+# ruff: noqa: RUF009 - `argument` declares an attrs field
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+import attrs
 import trio
 
 from band_trio import texts
@@ -41,11 +46,10 @@ from band_trio.protocol.rest import (
     EVENT_METADATA_BYTES,
     MESSAGE_BYTES,
     Mention,
-    MessageReceipt,
 )
 from band_trio.protocol.structure import unstructure
-from band_trio.tools import chat_inputs as chat
 from band_trio.tools.core import ToolCore, fenced, platform_tool
+from band_trio.tools.definitions import argument
 from band_trio.tools.failures import FAILURE_KEY, AgentFailure
 from band_trio.tools.flights import FlightLostError
 from band_trio.tools.mentions import (
@@ -72,11 +76,55 @@ _EVENT_TYPES: Final = ("tool_call", "tool_result", "thought", "error", "task")
 
 Mentions = Sequence[str | Mapping[str, Any]] | str | None
 
+# --------------------------------------------------------------------------- inputs
+
+
+@attrs.frozen
+class SendMessageInput:
+    """Post a message to this room. Only messages sent with this tool reach anybody: ordinary
+    answer text is not delivered. Name everyone who should read it in `mentions`, at least one,
+    by exact id or by handle (`@user` or `@user/agent`). If nothing needs to be said, call
+    band_no_reply instead."""
+
+    content: str = argument("The text of the message, for the people you mention.", visible=True)
+    mentions: list[str] = argument(
+        "Who should read it: exact participant ids or handles, for example "
+        '["@maria", "@maria/research"]. Never yourself.',
+        mentions=True,
+    )
+
+
+@attrs.frozen
+class SendEventInput:
+    """Leave a note about your work. People in the room can see it, but nobody is notified, and it
+    is not an answer. Use `thought` for what you plan or concluded (before a long piece of work,
+    write one first), `error` for something that went wrong, `task` for progress."""
+
+    content: str = argument("The text of the note.", visible=True)
+    message_type: Literal["thought", "error", "task"] = argument("The kind of note.")
+    metadata: dict[str, Any] | None = argument(
+        "Structured data to keep with the note; rarely needed.", default=None
+    )
+
+
+@attrs.frozen
+class NoReplyInput:
+    """Finish the turn without posting anything. Right for messages meant for somebody else, for
+    thanks and announcements, and for questions that are answered already. It completes the turn
+    by itself: do not send a message as well."""
+
+    reason: str | None = argument(
+        "Why no answer is needed; it is only logged, nobody in the room sees it.", default=None
+    )
+
+
+# --------------------------------------------------------------------------- tools
+
 
 class Sending(ToolCore):
     """The tools that say something, or decide not to."""
 
-    @platform_tool(chat.SendMessageInput, _CHAT, TurnEffect.REPLY, room_bound=True)
+    @platform_tool(SendMessageInput, _CHAT, TurnEffect.REPLY, room_bound=True)
     async def send_message(
         self,
         content: str,
@@ -122,7 +170,7 @@ class Sending(ToolCore):
         """
         return await _delivering(self.send_notice, content, mentions)
 
-    @platform_tool(chat.NoReplyInput, _CHAT, TurnEffect.DECLINE)
+    @platform_tool(NoReplyInput, _CHAT, TurnEffect.DECLINE)
     async def no_reply(self, reason: str | None = None) -> dict[str, Any]:
         """Complete the turn without saying anything; *reason* goes to the log only."""
         await trio.lowlevel.checkpoint()
@@ -132,7 +180,7 @@ class Sending(ToolCore):
 
     # ----------------------------------------------------------------- events
 
-    @platform_tool(chat.SendEventInput, _CHAT, TurnEffect.OBSERVE, room_bound=True)
+    @platform_tool(SendEventInput, _CHAT, TurnEffect.OBSERVE, room_bound=True)
     async def send_event(
         self, content: str, message_type: str, metadata: Mapping[str, Any] | None = None
     ) -> dict[str, Any] | None:
@@ -202,11 +250,8 @@ class Sending(ToolCore):
             self._tell_posted(kind, "refused")
             raise
         self._tell_posted(kind, "ok")
-        return {
-            "id": receipt.id,
-            "message_type": receipt.message_type or str(message_type),
-            "success": True,
-        }
+        shown = receipt.message_type or str(message_type)
+        return {"id": receipt.id, "message_type": shown, "success": True}
 
     # ----------------------------------------------------------------- messages
 
@@ -268,7 +313,9 @@ class Sending(ToolCore):
             refusal = exc
         else:
             self._tell_posted(kind, "ok")
-            return receipt_dict(receipt, people)
+            # Where the platform's receipt is odd, those who were asked for.
+            recipients = [unstructure(each) for each in receipt.recipients or people]
+            return {"id": receipt.id, "recipients": recipients, "success": True}
         raise await self._somebody_left() from refusal
 
     def _is_it(
@@ -346,12 +393,3 @@ def _checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | No
     if size > EVENT_METADATA_BYTES:
         raise BandToolError(texts.too_long("metadata", size, EVENT_METADATA_BYTES, "bytes"))
     return data
-
-
-def receipt_dict(receipt: MessageReceipt, people: Sequence[Mention]) -> dict[str, Any]:
-    """Return the receipt a model sees; where the platform's was odd, recipients as resolved."""
-    return {
-        "id": receipt.id,
-        "recipients": [unstructure(each) for each in receipt.recipients or people],
-        "success": True,
-    }

@@ -12,14 +12,12 @@ from typing import Any, Final, Literal
 import attrs
 
 from band_trio import texts
-from band_trio.errors import BandToolError
 from band_trio.kit.hygiene import one_line
 from band_trio.link.rest.routes import Route, one, page_of, written
 from band_trio.protocol.holdings import Board, Task, TaskEvent
-from band_trio.protocol.structure import unstructure
 from band_trio.tools.core import ToolCore, platform_tool
 from band_trio.tools.definitions import ID, argument, need_one_of
-from band_trio.tools.results import cursor_metadata, page_result, without_nulls
+from band_trio.tools.results import cursor_metadata, object_result, page_result
 from band_trio.types import ToolCategory, TurnEffect
 
 TASK_PAGE: Final = 50
@@ -158,13 +156,13 @@ class Tasks(ToolCore):
         replaced = _reference(supersedes_id) if supersedes_id is not None else None
         given = {"subject": subject, "detail": detail, "supersedes_id": replaced}
         task = await self._change(CREATE_TASK, room_id=self.room_id, **given)
-        return _shown(task, {"subject": subject, "detail": detail, "state": "active"})
+        return object_result(task, {"subject": subject, "detail": detail, "state": "active"})
 
     @platform_tool(GetTaskInput, _TASKS, _OBSERVE, room_bound=True)
     async def get_task(self, id: str, include: str | None = None) -> dict[str, Any]:  # noqa: A002 - the platform's word
         """Return one task; *include* may be `history`."""
         task = await self._ask(GET_TASK, room_id=self.room_id, task=_reference(id), include=include)
-        return _shown(task, {})
+        return object_result(task)
 
     @platform_tool(UpdateTaskInput, _TASKS, _ACT, room_bound=True)
     async def update_task(
@@ -186,11 +184,9 @@ class Tasks(ToolCore):
             "detail": detail,
             "state": state,
         }
-        if all(value is None for value in changes.values()):
-            raise BandToolError(texts.TASK_UNCHANGED)
         reference = _reference(id)
         task = await self._change(UPDATE_TASK, room_id=self.room_id, task=reference, **changes)
-        return _shown(task, {"id": reference, **changes})
+        return object_result(task, {"id": reference, **changes})
 
     @platform_tool(GetTaskHistoryInput, _TASKS, _OBSERVE, room_bound=True)
     async def get_task_history(
@@ -208,7 +204,7 @@ class Tasks(ToolCore):
     @platform_tool(GetBoardInput, _TASKS, _OBSERVE, room_bound=True)
     async def get_board(self, include: str | None = None) -> dict[str, Any]:
         """Return the room's goal; *include* may be `history`."""
-        return _shown(await self._ask(GET_BOARD, room_id=self.room_id, include=include), {})
+        return object_result(await self._ask(GET_BOARD, room_id=self.room_id, include=include))
 
     @platform_tool(SetBoardInput, _TASKS, _ACT, room_bound=True)
     async def set_board(
@@ -216,10 +212,8 @@ class Tasks(ToolCore):
     ) -> dict[str, Any]:
         """Change the room's goal; what is None stays as it is. Return the board."""
         goal = {"goal_title": _line(goal_title), "goal_summary": goal_summary}
-        if all(value is None for value in goal.values()):
-            raise BandToolError(texts.BOARD_UNCHANGED)
         board = await self._change(SET_BOARD, room_id=self.room_id, **goal)
-        return _shown(board, {"chat_room_id": self.room_id, **goal})
+        return object_result(board, {"chat_room_id": self.room_id, **goal})
 
 
 def _reference(task: str) -> str:
@@ -228,8 +222,3 @@ def _reference(task: str) -> str:
 
 def _line(text: str | None) -> str | None:
     return None if text is None else one_line(text)
-
-
-def _shown(value: Task | Board | None, known: dict[str, Any]) -> dict[str, Any]:
-    """Return what a model sees; where the answer was odd, what is *known* of it."""
-    return without_nulls(unstructure(value) if value is not None else known)

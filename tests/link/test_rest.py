@@ -28,6 +28,7 @@ from band_trio.protocol.rest import (
     Page,
     Recipient,
 )
+from band_trio.tools import people
 from tests.marks import case, guarantee
 from tests.support.for_each import for_each
 
@@ -83,17 +84,17 @@ async def test_rooms_and_peers() -> None:
         assert page.total_pages == 2
         assert seen == ["GET /api/v1/agent/chats?page=2&page_size=100"]
     async with rest_over(body={"data": [], "metadata": meta}) as (rest, seen):
-        await rest.list_peers("r1", 3, 20)
-        await rest.list_peers()
+        await rest.request(people.LIST_PEERS, not_in_chat="r1", page=3, page_size=20)
+        await rest.request(people.LIST_PEERS, not_in_chat=None, page=1, page_size=50)
         assert seen == [
             "GET /api/v1/agent/peers?not_in_chat=r1&page=3&page_size=20",
             "GET /api/v1/agent/peers?page=1&page_size=50",
         ]
     async with rest_over(201, {"data": {"id": "r9"}}) as (rest, seen):
-        room = await rest.create_chat("t1")
+        room = await rest.request(people.CREATE_CHAT, task_id="t1")
         assert room is not None
         assert room.id == "r9"
-        await rest.create_chat()
+        await rest.request(people.CREATE_CHAT, task_id=None)
         assert seen == [
             'POST /api/v1/agent/chats {"chat":{"task_id":"t1"}}',
             'POST /api/v1/agent/chats {"chat":{}}',
@@ -166,10 +167,12 @@ async def test_claims_and_marks_are_one_try_with_any_answer() -> None:
 async def test_participants() -> None:
     async with rest_over(body={"data": [PERSON]}) as (rest, seen):
         assert [p.name for p in (await rest.list_participants("r1")).items] == ["Ann"]
-        await rest.remove_participant("r1", "u1")
+        await rest.request(people.REMOVE_PARTICIPANT, room_id="r1", participant_id="u1")
         assert seen == [f"GET {C}/participants", f"DELETE {C}/participants/u1"]
     async with rest_over(201, {"data": PERSON}) as (rest, seen):
-        added = await rest.add_participant("r1", "u1", "admin")
+        added = await rest.request(
+            people.ADD_PARTICIPANT, room_id="r1", participant_id="u1", role="admin"
+        )
         assert added is not None
         assert added.name == "Ann"
         assert seen == [
@@ -210,8 +213,9 @@ async def test_an_odd_success_is_a_success(status: int, body: Any, content: byte
             EventReceipt(),
             EventReceipt(None),
         )
-        assert await rest.create_chat() is None
-        assert await rest.add_participant("r1", "u1") is None
+        assert await rest.request(people.CREATE_CHAT, task_id=None) is None
+        asked = {"room_id": "r1", "participant_id": "u1", "role": "member"}
+        assert await rest.request(people.ADD_PARTICIPANT, **asked) is None
         assert len(seen) == 4
 
 

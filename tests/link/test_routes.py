@@ -33,7 +33,7 @@ from band_trio.protocol.holdings import (
     Task,
     TaskEvent,
 )
-from band_trio.tools import contacts, memories, tasks
+from band_trio.tools import contacts, memories, people, tasks
 from tests.link.test_rest import rest_over
 from tests.marks import case, guarantee
 from tests.support.for_each import for_each
@@ -294,7 +294,7 @@ BY_ID: list[Callable[[RestClient, str], Awaitable[Any]]] = [
     lambda r, x: r.claim("r1", x, within=1),
     lambda r, x: r.mark_failed("r1", x, "no", within=1),
     lambda r, x: r.report_activity(x, True, within=1),
-    lambda r, x: r.remove_participant("r1", x),
+    lambda r, x: r.request(people.REMOVE_PARTICIPANT, room_id="r1", participant_id=x),
     lambda r, x: r.post_message(x, "hi", []),
     lambda r, x: r.request(memories.GET_MEMORY, memory_id=x),
     lambda r, x: r.request(memories.ARCHIVE_MEMORY, memory_id=x),
@@ -314,7 +314,7 @@ BY_TEXT: list[Callable[[RestClient, str], Awaitable[Any]]] = [
     lambda r, x: r.request(
         memories.LIST_MEMORIES, content_query=x[: len(x) // 2], subject_id=x[len(x) // 2 :]
     ),
-    lambda r, x: r.list_peers(x),
+    lambda r, x: r.request(people.LIST_PEERS, not_in_chat=x, page=1),
     lambda r, x: r.request(contacts.LIST_CONTACT_REQUESTS, sent_status=x),
 ]
 

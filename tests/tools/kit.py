@@ -118,7 +118,8 @@ class Platform:
     def _peers(self, request: httpx.Request) -> httpx.Response:
         page = int(request.url.params["page"])
         size = int(request.url.params["page_size"])
-        inside = {p["id"] for p in self.participants}
+        asked = request.url.params.get("not_in_chat") == ROOM
+        inside = {p["id"] for p in self.participants if asked}
         free = [p for p in self.peers if p["id"] not in inside]
         pages = max(1, -(-len(free) // size))
         meta = {"page": page, "page_size": size, "total_count": len(free), "total_pages": pages}

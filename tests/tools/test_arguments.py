@@ -14,14 +14,9 @@ from hypothesis import strategies as st
 from band_trio.errors import InvalidToolArgumentsError
 from band_trio.tools.arguments import method_arguments, validate_tool_arguments
 from band_trio.tools.catalogue import TOOL_DEFINITIONS
-from band_trio.tools.chat_inputs import (
-    AddParticipantInput,
-    GetParticipantsInput,
-    LookupPeersInput,
-    SendEventInput,
-    SendMessageInput,
-)
 from band_trio.tools.definitions import argument
+from band_trio.tools.people import AddParticipantInput, GetParticipantsInput, LookupPeersInput
+from band_trio.tools.sending import SendEventInput, SendMessageInput
 from tests.marks import case
 from tests.support.for_each import for_each
 

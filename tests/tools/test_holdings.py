@@ -154,6 +154,8 @@ async def test_direct_calls_check_as_well() -> None:
             await tools.update_task("3")
         with pytest.raises(BandToolError, match="say what to change"):
             await tools.set_board()
+        with pytest.raises(TypeError, match=r"store_memory\(\) missing"):
+            await tools.store_memory("x")  # type: ignore[call-arg]
 
     assert platform.requests == []
 

@@ -11,14 +11,13 @@ import pytest
 
 from band_trio.errors import BandApiError, BandToolError, TurnClosedError
 from band_trio.link.rest.routes import Route, one, page_of, written
-from band_trio.protocol.structure import unstructure
 from band_trio.testing import FakeAgentTools
-from band_trio.tools import catalogue
+from band_trio.tools import catalogue, tasks
 from band_trio.tools.agent_tools import AgentTools
 from band_trio.tools.core import ToolCore, platform_tool, tools_of
 from band_trio.tools.definitions import ID, argument
 from band_trio.tools.ledger import Ledger
-from band_trio.tools.results import cursor_metadata, page_result
+from band_trio.tools.results import cursor_metadata, object_result, page_result
 from band_trio.types import ToolCategory, TurnEffect
 from tests.tools.kit import ME, ROOM, Platform, open_rest, refusal
 
@@ -69,13 +68,13 @@ class Polls(ToolCore):
     @platform_tool(GetPollInput, _TASKS, _OBSERVE, room_bound=True)
     async def get_poll(self, poll_id: str) -> dict[str, Any]:
         """Return one poll."""
-        return unstructure(await self._ask(GET_POLL, room_id=self.room_id, poll_id=poll_id))
+        return object_result(await self._ask(GET_POLL, room_id=self.room_id, poll_id=poll_id))
 
     @platform_tool(OpenPollInput, _TASKS, _ACT, room_bound=True)
     async def open_poll(self, question: str) -> dict[str, Any]:
         """Ask; return the poll."""
         poll = await self._change(OPEN_POLL, room_id=self.room_id, question=question)
-        return unstructure(poll) if poll is not None else {"question": question}
+        return object_result(poll, {"question": question})
 
 
 class PollTools(Polls, AgentTools):
@@ -87,7 +86,9 @@ class FakePollTools(Polls, FakeAgentTools):
 
 
 @pytest.fixture(autouse=True)
-def _in_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LIST_POLLS", "GET_POLL", "OPEN_POLL"):
+        monkeypatch.setattr(tasks, name, globals()[name], raising=False)
     for row in tools_of(Polls):
         monkeypatch.setitem(catalogue.TOOL_DEFINITIONS, row.name, row)
 

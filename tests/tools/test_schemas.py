@@ -28,14 +28,19 @@ from band_trio.tools.catalogue import (
     turn_effect,
     withheld_tool_names,
 )
-from band_trio.tools.definitions import HUMAN_TOOL_NAMES, BandTool, argument_of
+from band_trio.tools.definitions import (
+    HUMAN_TOOL_NAMES,
+    BandTool,
+    argument_of,
+    canonicalize_mcp_tool_name,
+    mcp_tool_names,
+)
 from band_trio.tools.schemas import (
     model_schema,
     render_schemas,
     sanitize_tool_schema,
     type_schema,
 )
-from band_trio.tools.spellings import canonicalize_mcp_tool_name, mcp_tool_names
 from band_trio.types import Capability, ToolCategory, TurnEffect
 from tests.support.for_each import for_each
 

@@ -223,11 +223,14 @@ async def test_an_odd_success_is_one_send_and_a_success(
 ) -> None:
     platform = Platform()
     platform.answer("POST", "messages", odd, commit=True)
+    platform.answer("POST", "events", odd, commit=True)
     async with open_tools(platform) as tools:
         receipt = await tools.send_message("hi", ["maria"])
+        noted = await tools.send_event("hm", "thought")
 
     assert receipt == {"id": None, "recipients": [TO_MARIA], "success": True}
-    assert len(platform.bodies("messages")) == 1
+    assert noted == {"id": None, "message_type": "thought", "success": True}
+    assert len(platform.bodies("messages")) == len(platform.bodies("events")) == 1
     assert tools.turn.replied
     assert "odd" in caplog.text
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
 
 from band_trio.errors import BandApiError, OutcomeUnknownError, RoomExecutionStoppedError
-from band_trio.link.rest.api import Answer, Lane, RequestParts
+from band_trio.link.rest.api import Answer, Api, Lane, RequestParts
 from band_trio.link.rest.attachments import AttachmentCache
 from band_trio.link.rest.routes import (
+    UNREADABLE,
     Route,
     given,
     message_path,
@@ -23,8 +25,8 @@ from band_trio.link.rest.routes import (
     says_stopped,
     segment,
 )
-from band_trio.link.rest.routes_files import FileRoutes
 from band_trio.link.rest.sent import IsIt, SentPosts
+from band_trio.protocol.holdings import Attachment
 from band_trio.protocol.rest import (
     API,
     PAGE,
@@ -36,7 +38,6 @@ from band_trio.protocol.rest import (
     MessageReceipt,
     Page,
     Participant,
-    Peer,
     event_body,
     message_body,
 )
@@ -46,15 +47,16 @@ Receipt = TypeVar("Receipt", MessageReceipt, EventReceipt)
 
 
 @attrs.frozen
-class RestClient(FileRoutes):
+class RestClient:
     """Typed calls. Reads raise what `Api.repeat` raises, posts and other writes what `Api.post` does;
     calls with *within* make one try of so many seconds, return any answer, and raise what `Api.once`
-    raises.
+    raises. Files hang on messages (platform docs, Files).
 
     An answer 200 whose body cannot be read is a `BandApiError` with code `unreadable_answer`
     where the body is what was asked for, and a success where something was written.
     """
 
+    api: Api
     attachments: AttachmentCache = attrs.field(factory=AttachmentCache, eq=False, repr=False)
     """What is known of the files in the agent's rooms."""
     sent: SentPosts = attrs.field(factory=SentPosts, eq=False, repr=False)
@@ -120,23 +122,6 @@ class RestClient(FileRoutes):
             return read_page(await self._read_once(f"{API}/chats", params), ChatRoom)
         return read_page(await self.api.repeat("GET", f"{API}/chats", params=params), ChatRoom)
 
-    async def create_chat(self, task_id: str | None = None) -> ChatRoom | None:
-        """Create a room owned by the agent; None when the answer does not say which."""
-        chat = {"task_id": task_id} if task_id else {}
-        answer = await self.api.post("POST", f"{API}/chats", json={"chat": chat})
-        return read_written(answer, ChatRoom)
-
-    async def list_peers(
-        self, not_in_chat: str | None = None, page: int = 1, page_size: int = 50
-    ) -> Page[Peer]:
-        """Return one page of those who could be added to a room, pages from 1."""
-        answer = await self.api.repeat(
-            "GET",
-            f"{API}/peers",
-            params=query(not_in_chat=not_in_chat, page=page, page_size=page_size),
-        )
-        return read_page(answer, Peer)
-
     # ----------------------------------------------------------------- work
 
     async def get_next(self, room_id: str) -> Page[ChatMessage]:
@@ -199,24 +184,6 @@ class RestClient(FileRoutes):
         """Return everybody in the room, on one page."""
         answer = await self.api.repeat("GET", f"{room_path(room_id)}/participants")
         return read_page(answer, Participant)
-
-    async def add_participant(
-        self, room_id: str, participant_id: str, role: str = "member"
-    ) -> Participant | None:
-        """Add somebody to the room, 409 when already present; None when the answer does not say who
-        it was."""
-        answer = await self.api.post(
-            "POST",
-            f"{room_path(room_id)}/participants",
-            json={"participant": {"participant_id": participant_id, "role": role}},
-        )
-        return read_written(answer, Participant)
-
-    async def remove_participant(self, room_id: str, participant_id: str) -> None:
-        """Remove somebody from the room; may be repeated, as a read may."""
-        await self.api.repeat(
-            "DELETE", f"{room_path(room_id)}/participants/{segment(participant_id)}"
-        )
 
     # ----------------------------------------------------------------- posts
 
@@ -281,3 +248,31 @@ class RestClient(FileRoutes):
             raise lost
         self.sent.note_post(room_id, row.id)
         return shape(row.id)
+
+    # ----------------------------------------------------------------- files
+
+    async def put_file(self, room_id: str, name: str, content: bytes) -> Attachment | None:
+        """Upload a text file; None when the answer does not say under which id.
+
+        *name* is printable ASCII. It is repeated as a read is: the same bytes in the same room
+        are one record.
+        """
+        headers = {
+            "x-file-name": name,
+            "x-file-sha256": hashlib.sha256(content).hexdigest(),
+            "content-type": "text/plain",
+        }
+        path = f"{room_path(room_id)}/files"
+        answer = await self.api.repeat("PUT", path, headers=headers, content=content)
+        return read_written(answer, Attachment)
+
+    async def get_file(self, room_id: str, file_id: str, max_bytes: int) -> bytes:
+        """Return the bytes of a file; 404 when it is out of reach for whatever reason.
+
+        One that is longer than *max_bytes* is not read to its end; the code is `UNREADABLE`.
+        """
+        path = f"{room_path(room_id)}/files/{segment(file_id)}"
+        answer = await self.api.repeat("GET", path, raw=True, max_bytes=max_bytes)
+        if not isinstance(answer.body, bytes):
+            raise BandApiError(answer.status, UNREADABLE, answer.flaw)
+        return answer.body

@@ -44,7 +44,7 @@ class Route(Generic[R_co]):
     """Behind `API`; names of values stand in braces. What is not in it is the query of a GET and
     the body of all others."""
     read: Callable[[Answer], R_co]
-    """Its answer as an object: `page_of`, `one`, `written`."""
+    """Its answer as an object: `page_of`, `one`, `written`, `nothing`."""
     under: str = ""
     """Key under which the body stands, if it does."""
 
@@ -174,6 +174,10 @@ def one(kind: type[T]) -> Callable[[Answer], T]:
 def written(kind: type[T]) -> Callable[[Answer], T | None]:
     """Read the *kind* that was written; see `read_written`."""
     return lambda answer: read_written(answer, kind)
+
+
+def nothing(answer: Answer) -> None:
+    """Read nothing: that the answer is a success is all there is to know."""
 
 
 def unreadable(answer: Answer, exc: RemoteProtocolError) -> BandApiError:
