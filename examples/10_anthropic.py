@@ -15,7 +15,7 @@ from band_trio.adapters import AnthropicAdapter, AnthropicConfig
 
 adapter = AnthropicAdapter(
     AnthropicConfig(
-        model="claude-sonnet-4-5",
+        model="claude-sonnet-5-5",
         custom_section="You help with questions about our library. Be brief.",
     ),
     capabilities=Capability.MEMORY | Capability.TASKS,  # tools beside those of the chat

@@ -4,7 +4,7 @@
 # ///
 """An agent on any model that pydantic-ai knows, and what to do when its provider fails.
 
-MODEL names it: `anthropic:claude-sonnet-4-5`, if it is not set, or `openai-chat:gpt-5.2`; the key
+MODEL names it: `anthropic:claude-sonnet-5-5`, if it is not set, or `openai-chat:gpt-5.2`; the key
 comes from the provider's usual variable. Runs until Ctrl-C.
 """
 
@@ -29,7 +29,7 @@ class PatientAdapter(ModelAdapter):
         return await super().ask(system, messages, tools)
 
 
-model = os.environ.get("MODEL", "anthropic:claude-sonnet-4-5")
+model = os.environ.get("MODEL", "anthropic:claude-sonnet-5-5")
 config = ModelAdapterConfig(model=model, max_retries=0, settings={"temperature": 0.2})
 adapter = PatientAdapter(config)
 

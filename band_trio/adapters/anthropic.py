@@ -58,7 +58,7 @@ class AnthropicAdapter(ClientAdapter[AnthropicMessage, AnthropicConfig, "AsyncAn
     """An agent on Claude.
 
     ```python
-    adapter = AnthropicAdapter(AnthropicConfig(model="claude-sonnet-4-5"))
+    adapter = AnthropicAdapter(AnthropicConfig(model="claude-sonnet-5-5"))
     ```
 
     The client is opened once, in `serve`, and closed there; a *client* that is handed in stays

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class ModelAdapterConfig(ModelConfig):
     """Options of the `ModelAdapter`; see `ModelConfig` for the common ones.
 
-    `model` is `provider:name`, for example `anthropic:claude-sonnet-4-5`.
+    `model` is `provider:name`, for example `anthropic:claude-sonnet-5-5`.
     """
 
     ENV_PREFIX: ClassVar[str] = "BAND_MODEL_"

@@ -109,7 +109,8 @@ async def test_many_rooms_at_the_start_are_joined_once_within_the_limits(
         faults.delay(0.5, route="chats", times=None)
         faults.delay(0.2, answer=True, route="messages", times=None)
         faults.reject_join(chat_room(rooms[7]), times=4)
-        agent = here.agent(heartbeat_seconds=1, rest_bulk=10)
+        unpolled = SessionConfig(idle_resync_seconds=1e6, idle_resync_max_seconds=1e6)
+        agent = here.agent(unpolled, heartbeat_seconds=1, rest_bulk=10)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(agent.run)
             await here.band.until(lambda: len(here.band.log.requests("chats")) == 4)
