@@ -400,6 +400,8 @@ class Room:
                 found.append(True)
                 shifted = True
                 yield from self._do(todo)
+                if todo.entry.phase is None:
+                    raise PassAbandoned
         self._look_up()
         return shifted
 

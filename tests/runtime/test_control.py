@@ -483,3 +483,22 @@ async def test_an_interrupt_whose_mark_fails_is_repeated_and_never_runs_again(
             await here.settled(message)
             await trio.sleep(200)
         assert here.adapter.texts == ["work"]
+
+
+@guarantee(45)
+async def test_a_stop_in_the_moment_in_which_a_room_ends_harms_nobody(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with stage() as here:
+        room = await here.room()
+        async with here.running() as agent:
+            await here.settled(await here.say(room, "work"))
+            presence = agent._runtime._presence  # type: ignore[union-attr]
+            assert presence is not None
+            child = presence.room(room)
+            assert child is not None
+            await here.band.user.remove(room, here.account)
+            await trio.sleep(1)
+            assert here.adapter.cleaned == [room]
+            child.control("stop")  # its nursery is closed, and it is not taken out yet
+        assert here.adapter.interrupts == []

@@ -175,7 +175,7 @@ class ExecutionContext:
             self.briefing.end_callbacks()
             if turn is not None:
                 turn.end(EndReason.STOP)
-            if not was_stopped:
+            if not was_stopped and not self.cleaned_up:
                 self._interrupts.start(self._nursery, mode)
         elif turn is not None:
             turn.end(EndReason.INTERRUPT)
@@ -266,6 +266,8 @@ class ExecutionContext:
         try:
             while (todo := await self._drain.find(current)) is not None:
                 await self._do(todo)
+                if todo.entry.phase is None:  # forgotten meanwhile, and still before the next row
+                    raise PassAbandoned
         except PassAbandoned:
             self.journal.reads.ask(Dirty.CAUSED if current.found else current.cause)
         except RoomExecutionStoppedError:
