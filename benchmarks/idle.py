@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--rest", type=float, default=60.0, help="seconds")
     parser.add_argument(
         "--settling", type=float, default=70.0,
-        help="seconds before that: in the first minute each room takes its place among the polls",
+        help="seconds before that",
     )  # fmt: skip
     size = parser.parse_args()
     began = time.perf_counter()
