@@ -46,7 +46,8 @@ class FrameworkAdapter(Protocol):
     """The least an adapter is. `SimpleAdapter` adds the comfortable parts and is what to subclass."""
 
     async def on_event(self, inp: AgentInput) -> None:
-        """Handle one message. It is processed or failed by what the tools have done, and fails by an error."""
+        """Handle one message. What the tools have done decides whether it is processed or failed;
+        an error fails it."""
 
     async def on_cleanup(self, room_id: str) -> None:
         """The room is served no longer: let go of what is kept for it."""

@@ -1,1 +1,1 @@
-"""What any trio program could use: nurseries, a bell, back-off, a fair limiter, text hygiene, logs."""
+"""What any trio program could use: nurseries, a bell, back-off, a limiter, text hygiene, logs."""

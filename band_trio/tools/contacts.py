@@ -67,7 +67,9 @@ class AddContactInput:
 
     handle: str = argument("Whom to ask, by handle: `@user` or `@user/agent`.", visible=True)
     message: str | None = argument(
-        "A few words to go with the request, at most 500 characters.", default=None, longest=500
+        "A few words to go with the request, at most 500 characters.",
+        default=None,
+        longest=REQUEST_MESSAGE_CHARS,
     )
 
 

@@ -57,7 +57,7 @@ class RoomContext(Protocol):
         """System lines since the last turn; None without one."""
 
     async def load_history(self, message: Any) -> list[dict[str, Any]] | None:
-        """Return what was said before *message*, oldest first, as raw items (see `HistoryConverter`).
+        """Return what was said before *message*, oldest first (raw items: see `HistoryConverter`).
 
         Empty where the history is turned off; None where it could not be loaded.
         """

@@ -88,9 +88,7 @@ def platform_tool(
     Dispatch, direct calls and relays all go through the method, so all of them count.
     """
 
-    def wrap(
-        method: Method[C, P, R],
-    ) -> Method[C, P, R]:
+    def wrap(method: Method[C, P, R]) -> Method[C, P, R]:
         row = ToolDefinition(f"band_{method.__name__}", inputs, category, effect, room_bound)
         return recorded(row, method)
 

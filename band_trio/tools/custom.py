@@ -15,10 +15,10 @@ from band_trio.errors import BandConfigError
 from band_trio.features import CustomToolDef
 from band_trio.tools.custom_shape import CustomTool, read_custom_tool
 from band_trio.tools.definitions import (
-    BAND_MCP_SERVER_NAME,
     HUMAN_TOOL_NAMES,
     MCP_TOOL_PREFIX,
     OLD_SEND_MESSAGE,
+    SERVER_PREFIX,
     BandTool,
 )
 from band_trio.tools.results import is_failed_result
@@ -42,7 +42,7 @@ __all__ = [
 H = TypeVar("H", bound=Callable[..., Any])
 
 _TAKEN: Final = frozenset(BandTool) | HUMAN_TOOL_NAMES | {OLD_SEND_MESSAGE}
-_PREFIXES: Final = (MCP_TOOL_PREFIX, f"{BAND_MCP_SERVER_NAME}-")
+_PREFIXES: Final = (MCP_TOOL_PREFIX, SERVER_PREFIX)
 
 
 def declares_turn_effect(effect: TurnEffect) -> Callable[[H], H]:

@@ -71,7 +71,8 @@ HUMAN_TOOL_NAMES: Final = frozenset(
 BAND_MCP_SERVER_NAME: Final = "band"
 MCP_TOOL_PREFIX: Final = f"mcp__{BAND_MCP_SERVER_NAME}__"
 """What Claude puts before the tools of an MCP server of that name."""
-_SERVER_PREFIX: Final = f"{BAND_MCP_SERVER_NAME}-"
+SERVER_PREFIX: Final = f"{BAND_MCP_SERVER_NAME}-"
+"""What others put before them."""
 
 OLD_SEND_MESSAGE: Final = "create_agent_chat_message"
 """What band_send_message was called once; it only helps to classify calls of the past."""
@@ -87,7 +88,7 @@ def canonicalize_mcp_tool_name(name: str, own: Collection[str]) -> str:
 
     Names with the prefix of another server stay as they are: they are not ours.
     """
-    bare = name.removeprefix(_SERVER_PREFIX)
+    bare = name.removeprefix(SERVER_PREFIX)
     return bare if bare in own else name
 
 

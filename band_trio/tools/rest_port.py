@@ -1,4 +1,4 @@
-"""What the tools need of the platform; `band_trio.link.rest.rest.RestClient` has it, a fake room too."""
+"""What the tools need of the platform: `RestClient` has it, and a fake room."""
 
 from __future__ import annotations
 

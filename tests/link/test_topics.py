@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -247,3 +249,15 @@ def test_the_back_off_of_a_topic_begins_anew_after_a_long_life() -> None:
 
     for wait, most in zip(waits, [0.5, 1, 2, 0.5], strict=True):
         assert most / 2 <= wait <= most + 0.02
+
+
+def test_a_join_that_was_answered_wakes_nobody() -> None:
+    machine = TopicMachine()
+    for topic in TOPICS:
+        machine.table.want(topic)
+    while machine.inbox or machine.dirty:
+        machine.settle()
+        while machine.inbox:
+            machine.answer(machine.inbox.pop(0), "ok")
+    assert not machine.table.pending()
+    assert machine.table.wake_at() == math.inf

@@ -22,7 +22,7 @@ from band_trio.trace import Recorded
 from tests.converters.kit import check_anthropic, check_openai
 from tests.marks import case, guarantee
 from tests.runtime.harness import Behaviour, Call, Stage, reply, stage
-from tests.runtime.views import fail, records
+from tests.runtime.views import fail, hang, records
 from tests.support.for_each import for_each
 
 QUIET = SessionConfig(idle_resync_seconds=1e7, idle_resync_max_seconds=1e7)
@@ -467,10 +467,7 @@ async def test_rooms_share_no_state_of_turns(
 async def test_an_interrupt_in_the_tick_of_the_time_limit_decides(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async def hangs(call: Call) -> None:
-        await trio.sleep_forever()
-
-    async with stage(hangs) as here:
+    async with stage(hang) as here:
         room = await here.room()
         async with here.running(SessionConfig(max_cycle_seconds=5)):
             message = await here.say(room, "work")

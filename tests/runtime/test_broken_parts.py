@@ -27,14 +27,11 @@ from tests.runtime.lifecycle_kit import (
     raises,
     tasks,
 )
+from tests.runtime.views import hang
 
 
 async def removed(here: LifeStage, room: str) -> None:
     await here.band.user.remove(room, here.account)
-
-
-async def hang(call: Call) -> None:
-    await trio.sleep_forever()
 
 
 # ------------------------------------------------------------------ broken

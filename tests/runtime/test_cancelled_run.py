@@ -27,10 +27,7 @@ from tests.runtime.lifecycle_kit import (
     run_and_strike,
     stride,
 )
-
-
-async def hang(call: Call) -> None:
-    await trio.sleep_forever()
+from tests.runtime.views import hang
 
 
 @guarantee(10, 46)

@@ -470,10 +470,7 @@ async def test_a_stop_from_before_the_start_holds_from_the_first_read(
 async def test_an_interrupt_whose_mark_fails_is_repeated_and_never_runs_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async def hangs(call: Call) -> None:
-        await trio.sleep_forever()
-
-    async with stage(hangs) as here:
+    async with stage(hang) as here:
         room = await here.room()
         async with here.running():
             here.band.faults.refuse(500, route="processed", times=2)

@@ -29,12 +29,8 @@ from band_trio.trace import (
 from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Stage, stage
 from tests.runtime.lifecycle_kit import LifeStage, Noted, life, raises
+from tests.runtime.views import hang
 from tests.support.for_each import for_each
-
-
-async def hang(call: Call) -> None:
-    await trio.sleep_forever()
-
 
 # ------------------------------------------------------------------ terminal ends of the link
 

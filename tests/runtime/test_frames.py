@@ -25,6 +25,7 @@ from band_trio.runtime.turn import roster
 from band_trio.trace import Controlled, EpochBegan, RoomServed, Started
 from tests.marks import guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
+from tests.runtime.views import hang
 from tests.support.for_each import for_each
 
 # ------------------------------------------------------------------ frames of no use
@@ -196,9 +197,6 @@ async def test_pushes_take_effect_while_every_request_and_every_hook_hangs(
     """Each in the very moment in which it arrives: no virtual time passes."""
     async with stage() as here:
         session = SessionConfig(hook_seconds=500, control_hook_seconds=500)
-
-        async def hang(call: Call) -> None:
-            await trio.sleep_forever()
 
         async def hooks(*args: object) -> None:
             await trio.sleep_forever()

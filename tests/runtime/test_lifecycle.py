@@ -24,6 +24,7 @@ from tests.runtime.lifecycle_kit import (
     by_stop,
     life,
 )
+from tests.runtime.views import hang
 
 Strike = Callable[[Agent, trio.CancelScope], None]
 STRIKES = pytest.mark.parametrize("strike", [by_caller, by_stop])
@@ -176,9 +177,6 @@ async def test_cancelling_the_block_leaves_nothing(
 ) -> None:
     async with life() as here:
         room = await here.room()
-
-        async def hang(call: Call) -> None:
-            await trio.sleep_forever()
 
         here.adapter.behaviour = hang
         with trio.move_on_after(5) as scope:

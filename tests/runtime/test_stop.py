@@ -28,11 +28,8 @@ from tests.runtime.lifecycle_kit import (
     life,
     stopped,
 )
+from tests.runtime.views import hang
 from tests.support.for_each import for_each
-
-
-async def hang(call: Call) -> None:
-    await trio.sleep_forever()
 
 
 def working(seconds: float) -> Behaviour:

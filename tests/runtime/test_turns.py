@@ -20,7 +20,7 @@ from band_trio.trace import Consumed, Ended, Recorded
 from band_trio.types import PlatformMessage
 from tests.marks import case, guarantee
 from tests.runtime.harness import Call, Scripted, Stage, reply, stage
-from tests.runtime.views import lasting, payload, push_again, sent
+from tests.runtime.views import hang, lasting, payload, push_again, sent
 from tests.support.for_each import for_each
 
 
@@ -128,9 +128,7 @@ async def test_a_handler_that_takes_too_long_fails_with_a_text_that_names_the_li
     async with stage() as here:
         room = await here.room()
 
-        @here.adapter.on("hang")
-        async def hang(call: Call) -> None:
-            await trio.sleep_forever()
+        here.adapter.on("hang")(hang)
 
         async with here.running(SessionConfig(max_cycle_seconds=2)):
             began = trio.current_time()

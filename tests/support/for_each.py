@@ -1,14 +1,15 @@
 """A test over a family: one test, a loop over the members, and the failing ones named.
 
-`@for_each("name, value", rows)` reads as `pytest.mark.parametrize` does. Use it where the members are
-one fact (options, fields, files, answers); what has a story of its own is a test of its own.
+`@for_each("name, value", rows)` reads as `pytest.mark.parametrize` does. Use it where the members
+are one fact (options, fields, files, answers); what has a story of its own is a test of its own.
 """
 
 from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -36,10 +37,8 @@ def for_each(
             async def run(**fixtures: Any) -> None:
                 failed = list[Exception]()
                 for label, values in members:
-                    try:
+                    with _kept(failed, label):
                         await test(**values, **fixtures)
-                    except Exception as exc:  # noqa: BLE001 - told below
-                        failed.append(_named(exc, label))
                 _tell(failed, len(members))
 
         else:
@@ -48,10 +47,8 @@ def for_each(
             def run(**fixtures: Any) -> None:
                 failed = list[Exception]()
                 for label, values in members:
-                    try:
+                    with _kept(failed, label):
                         test(**values, **fixtures)
-                    except Exception as exc:  # noqa: BLE001 - told below
-                        failed.append(_named(exc, label))
                 _tell(failed, len(members))
 
         run.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
@@ -61,9 +58,9 @@ def for_each(
 
 
 def _member(fields: list[str], row: Any, number: int, ids: Any) -> tuple[str, dict[str, Any]]:
-    named = getattr(row, "id", None) if hasattr(row, "marks") else None  # pytest.param
-    if hasattr(row, "marks"):
-        row = row.values if len(fields) > 1 else row.values[0]
+    named = None
+    if hasattr(row, "marks"):  # pytest.param
+        named, row = row.id, row.values if len(fields) > 1 else row.values[0]
     values = (row,) if len(fields) == 1 else tuple(row)
     assert len(values) == len(fields), f"{row!r} does not stand for {fields}"
     if callable(ids):
@@ -79,9 +76,13 @@ def _text(value: Any) -> str:
     return getattr(value, "__name__", None) or reprlib.repr(value)
 
 
-def _named(exc: Exception, label: str) -> Exception:
-    exc.add_note(f"for {label}")
-    return exc
+@contextmanager
+def _kept(failed: list[Exception], label: str) -> Generator[None]:
+    try:
+        yield
+    except Exception as exc:  # noqa: BLE001 - told when all members have run
+        exc.add_note(f"for {label}")
+        failed.append(exc)
 
 
 def _tell(failed: list[Exception], all_: int) -> None:

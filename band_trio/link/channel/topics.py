@@ -142,20 +142,20 @@ class TopicTable:
 
     def wake_at(self) -> float:
         """Return when `advance` has to be called next; infinity when only frames matter."""
-        while self._timers and not self._is_set(*self._timers[0][1:]):
+        while self._timers and self._whose(*self._timers[0][1:]) is None:
             heapq.heappop(self._timers)  # most joins are answered long before their time is up
         return self._timers[0][0] if self._timers else math.inf
 
-    def _is_set(self, number: int, topic: str) -> bool:
+    def _whose(self, number: int, topic: str) -> _Member | None:
+        """Return the member that still waits for a timer; None where it is void."""
         member = self._members.get(topic)
-        return member is not None and member.timer == number
+        return member if member is not None and member.timer == number else None
 
     def advance(self, now: float) -> list[Frame]:
         """Let time pass up to *now*; return the frames to send, in order."""
         while self._timers and self._timers[0][0] <= now:
             _, number, topic = heapq.heappop(self._timers)
-            member = self._members.get(topic)
-            if member is not None and member.timer == number:
+            if (member := self._whose(number, topic)) is not None:
                 self._time_is_up(topic, member, now)
         frames = [frame for topic in self._drain_leaves() if (frame := self._leave(topic, now))]
         while self._ready and len(self._joining) < self.parallel:

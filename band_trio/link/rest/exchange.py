@@ -1,7 +1,7 @@
 """The seam below the REST engine: one request out, one answer in, and the two ways to fail.
 
-`band_trio.link.rest.transport` carries requests over connections of our own, `band_trio.link.rest.foreign`
-over a transport of the application.
+`band_trio.link.rest.transport` carries requests over connections of our own,
+`band_trio.link.rest.foreign` over a transport of the application.
 """
 
 from __future__ import annotations
