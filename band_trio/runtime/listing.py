@@ -17,10 +17,10 @@ from band_trio.errors import BandApiError, BandError
 from band_trio.kit.backoff import half_jitter
 from band_trio.kit.bell import Bell
 from band_trio.kit.logs import RepeatedLog
+from band_trio.kit.token_bucket import TokenBucket
 from band_trio.link.rest.pages import PageWalk
 from band_trio.link.rest.rest import RestClient
 from band_trio.runtime.lifecycle import Lifecycle
-from band_trio.runtime.resync import ResyncBucket
 from band_trio.trace import Read, Tracer
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
@@ -84,8 +84,8 @@ class RoomLister:
     _tracer: Tracer
     _due: bool = attrs.field(default=False, init=False)
     _bell: Bell = attrs.field(factory=Bell, init=False)
-    _bucket: ResyncBucket = attrs.field(
-        factory=lambda: ResyncBucket(1 / LIST_EVERY, LIST_BURST), init=False
+    _bucket: TokenBucket = attrs.field(
+        factory=lambda: TokenBucket(1 / LIST_EVERY, LIST_BURST), init=False
     )
     _failures: int = attrs.field(default=0, init=False)
     _reconnected: bool = attrs.field(default=False, init=False)
@@ -150,7 +150,7 @@ class RoomLister:
                 await self._bell.wait()
             if self._failures:
                 await self._back_off()
-            await trio.sleep_until(self._bucket.reserve())
+            await trio.sleep_until(self._bucket.reserve(trio.current_time()))
             if self._lifecycle.closing:
                 return None
             try:

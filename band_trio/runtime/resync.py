@@ -1,38 +1,13 @@
-"""The pace of reads that nothing but the passing of time, or a new connection, asks for.
-
-Many rooms stretch the interval, not the load.
-"""
+"""The pace of the reads that a new connection asks for."""
 
 from __future__ import annotations
 
 from typing import Final
 
-import attrs
 import trio
 
 FIRST_AT_ONCE: Final = 8
 """First reads at once when nothing is known yet of how fast the platform answers."""
-
-
-@attrs.define(eq=False)
-class ResyncBucket:
-    """A token bucket that hands out times: a reservation says when its read may happen."""
-
-    rate: float
-    """Reads per second in the long run."""
-    burst: int = 1
-    """Reads that may happen at once."""
-    _next: float = attrs.field(default=-1e18, init=False)
-    """When the next token would be due if the bucket had no depth."""
-
-    def reserve(self) -> float:
-        """Take one token and return the time (trio's) from which the read may happen."""
-        now = trio.current_time()
-        earliest = now - (self.burst - 1) / self.rate
-        self._next = max(self._next, earliest)
-        due = self._next
-        self._next += 1 / self.rate
-        return max(due, now)
 
 
 class FirstReads:
@@ -75,13 +50,3 @@ class FirstReads:
         if int(level) != int(self._level):
             self._limiter.total_tokens = int(level)
         self._level = level
-
-
-@attrs.frozen(eq=False)
-class Pace:
-    """What all rooms of an agent share."""
-
-    polls: ResyncBucket
-    probes: ResyncBucket
-    """Of stopped rooms: a play that was missed is not found behind the polls of all others."""
-    first: FirstReads

@@ -23,8 +23,9 @@ from band_trio.runtime.journal.reads import Dirty
 from band_trio.runtime.journal.todo import Probe, Read, Run, Settle, Todo, Wait
 from band_trio.runtime.journal.verdict import DONE, NOT_ACCEPTED, Fate, Verdict
 from band_trio.runtime.lifecycle import EndReason
-from tests.machine.journal_model import BEGAN, ME, PAGE, Fault, Platform, Posted
+from tests.machine.journal_model import BEGAN, PAGE, Fault, Platform, Posted
 from tests.machine.journal_watch import IN_WORK, Notes, Watch
+from tests.runtime.units.journal_kit import new_journal
 
 FAILED: Final = Verdict(Fate.FAILED, error="no", plain_error="no")
 Where: TypeAlias = Literal["choose", "claim", "turn", "mark", "place", "page", "probe", "wait"]
@@ -72,7 +73,7 @@ class Room:
     _told: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.journal = Journal("room", ME, self.session)
+        self.journal = new_journal(self.session)
         self.watch = Watch(self.journal, self.session)
         self.enter(joined=False)
 

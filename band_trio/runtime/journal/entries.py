@@ -125,6 +125,7 @@ MOVES: Final[dict[Move, Step]] = {
         "the turn ended with a verdict, or one was there without a turn",
         Phase.RUNNING,
         *_WAITING,
+        Phase.GIVEN_UP,
     ),
     Move.CONFIRM: _step(Phase.CONFIRMED, "the mark of a success is final", Phase.DECIDED),
     Move.GIVE_UP: _step(

@@ -29,7 +29,15 @@ from band_trio.runtime.journal.control import RoomControl
 from band_trio.runtime.journal.entries import CAPACITY, Entries, Entry, Move, Phase
 from band_trio.runtime.journal.reads import Dirty, Reads
 from band_trio.runtime.journal.todo import Probe, Read, Run, Settle, Todo, Wait
-from band_trio.runtime.journal.verdict import DONE, NOT_ACCEPTED, Fate, Mark, Verdict, offer_wait
+from band_trio.runtime.journal.verdict import (
+    CLAIMED_LATE,
+    DONE,
+    NOT_ACCEPTED,
+    Fate,
+    Mark,
+    Verdict,
+    offer_wait,
+)
 from band_trio.runtime.lifecycle import EndReason
 
 BRIEFLY: Final = 1.0
@@ -43,6 +51,7 @@ class Journal:
     room_id: str
     agent_id: str
     _session: SessionConfig
+    reads: Reads
     controls: RoomControl = attrs.field(factory=RoomControl)
     held: Entry | None = attrs.field(default=None, init=False)
     """The one message that keeps later ones waiting; its last verdict may still be on its way."""
@@ -50,11 +59,7 @@ class Journal:
     """A push inserted then or later, and not known, is new for sure: the newest message that was
     handled here since the list was read to its end, or else the instant of that read."""
     entries: Entries = attrs.field(factory=Entries, init=False)
-    reads: Reads = attrs.field(init=False)
     _served: bool = attrs.field(default=False, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.reads = Reads(self._session)
 
     # ------------------------------------------------------------------ asked
 
@@ -75,20 +80,25 @@ class Journal:
         return self._next_read(now)
 
     def _next_stopped(self, now: float) -> Todo:
-        if self.entries.hints or self.reads.probe_due(now):
+        probe = self.reads.probe
+        if self.entries.hints:
             self.entries.hints.clear()
-            return Probe()
-        return Wait(self.reads.probe_at)
+            probe.hasten(now)
+        due = probe.due(now)
+        return Wait(due) if now < due else Probe()
 
     def _next_read(self, now: float) -> Todo:
         reads = self.reads
         if reads.dirty is Dirty.CLEAN:
             for entry in self.entries.hints.values():
                 return self._next_hint(entry)
-            wake = min(reads.poll_at, self.entries.next_due(reads.began_at))
+            poll_at = reads.poll.due(now)
+            wake = min(poll_at, self.entries.next_due(reads.began_at))
             if now < wake:
                 return Wait(wake)
-            reads.ask(Dirty.POLL if now >= reads.poll_at else Dirty.CAUSED)
+            if now >= poll_at:
+                return Read(Dirty.POLL)
+            reads.ask(Dirty.CAUSED)
         return Wait(reads.due) if now < reads.due else Read(reads.dirty)
 
     def _next_held(self, entry: Entry, now: float) -> Todo:
@@ -249,10 +259,16 @@ class Journal:
         if delivery.status == "processed" or not self.is_for_us(message):
             return None
         entry = self.entries.see(message, delivery)
-        if entry.phase is Phase.HELD or not self._is_ready(entry, now):
+        given_up = entry.phase is Phase.GIVEN_UP
+        if not given_up and (entry.phase is Phase.HELD or not self._is_ready(entry, now)):
             return None
-        if self.is_used_up(entry) and not entry.owed:
-            self.entries.move(entry, Move.GIVE_UP)  # it was told when that happened
+        if given_up or (self.is_used_up(entry) and not entry.owed):
+            if delivery.status == "processing" and entry.until <= now:
+                # A claim of ours was carried out after the last mark; a list may lag behind, too.
+                entry.until = now + self._session.refused_recheck_seconds
+                return Settle(self._decide(entry, CLAIMED_LATE, now, claimed=True))
+            if not given_up:  # it was told when that happened
+                self.entries.move(entry, Move.GIVE_UP)
             return None
         entry.take(message)
         return self._run_or_settle(entry, now)

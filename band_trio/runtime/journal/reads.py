@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 
 from band_trio.config.agent import SessionConfig
+from band_trio.kit.token_bucket import TokenBucket
 
 JOIN_SECONDS: Final = 2.0
 """Longest wait of a new connection's first read for the join of the room's topic. Joined before,
@@ -24,7 +25,8 @@ class Dirty(IntEnum):
 
     CLEAN = 0
     POLL = 1
-    """Nothing says that there is work: paced by the agent's one bucket."""
+    """Nothing says that there is work, but the time of a poll has come. Only told with a read: a
+    poll that is abandoned is still due."""
     FIRST = 2
     """The connection or the topic is new: as fast as the platform's answers allow."""
     CAUSED = 3
@@ -32,10 +34,39 @@ class Dirty(IntEnum):
 
 
 @attrs.define(eq=False)
+class Paced:
+    """When something is done that nothing asks for: its time comes, and then its place in a bucket
+    that all rooms share. So many rooms stretch the interval, not the load."""
+
+    _bucket: TokenBucket
+    _at: float = -math.inf
+    _placed: bool = attrs.field(default=False, init=False)
+
+    def set(self, at: float) -> None:
+        """Let its time come."""
+        self._at, self._placed = at, False
+
+    def hasten(self, now: float) -> None:
+        """Let its time have come; the place that it may have stays."""
+        if not self._placed:
+            self._at = min(self._at, now)
+
+    def due(self, now: float) -> float:
+        """Return when it may be done, or when to ask again."""
+        if now >= self._at and not self._placed:
+            self._at, self._placed = self._bucket.reserve(now), True
+        return self._at
+
+
+@attrs.define(eq=False)
 class Reads:
     """The reads of one room."""
 
     _session: SessionConfig
+    poll: Paced
+    """An idle room reads although nothing asks for it."""
+    probe: Paced
+    """A stopped room asks whether it may go on."""
     dirty: Dirty = attrs.field(default=Dirty.FIRST, init=False)
     epoch: int = attrs.field(default=0, init=False)
     """Rises with each new connection, as far as this room was told."""
@@ -43,16 +74,11 @@ class Reads:
     """Whether the list was read to its end: what turns up from then on, and is not known, is new."""
     began_at: float = attrs.field(default=-math.inf, init=False)
     """When the last pass over the list began."""
-    poll_at: float = attrs.field(default=math.inf, init=False)
-    """When an idle room reads although nothing asks for it."""
     _poll_wait: float | None = attrs.field(default=None, init=False)
     _first_at: float = attrs.field(default=0.0, init=False)
     """When a first read need not wait for the join any longer."""
     read_in: int = attrs.field(default=-1, init=False)
     """The epoch in which the list was last read to its end."""
-    probe_at: float = attrs.field(default=0.0, init=False)
-    """When a stopped room is asked for next."""
-    _probed_in: int = attrs.field(default=0, init=False)
 
     @property
     def due(self) -> float:
@@ -62,7 +88,8 @@ class Reads:
     def begin(self, now: float, *, joined: bool) -> None:
         """The room is served from now on; *joined*: its topic is, from an earlier try."""
         self.caught_up, self.read_in = False, -1
-        self.poll_at, self._poll_wait = math.inf, None
+        self.poll.set(math.inf)
+        self._poll_wait = None
         self._ask_first(now if joined else now + JOIN_SECONDS)
 
     def ask(self, cause: Dirty) -> None:
@@ -76,6 +103,7 @@ class Reads:
     def new_epoch(self, now: float) -> None:
         """The connection is a new one."""
         self.epoch += 1
+        self.probe.hasten(now)
         self._ask_first(now + JOIN_SECONDS)
 
     def _ask_first(self, not_before: float) -> None:
@@ -90,18 +118,13 @@ class Reads:
         """A pass has come to the end of the list, in an *epoch*; *found*: it ran something."""
         self.read_in, self.caught_up = epoch, True
         shortest, longest = self._session.idle_resync_seconds, self._session.idle_resync_max_seconds
-        if self._poll_wait is None:  # the first wait is spread, so that rooms do not poll together
-            self._poll_wait = shortest
-            self.poll_at = now + random.uniform(0, shortest)
-            return
-        self._poll_wait = shortest if found else min(2 * self._poll_wait, longest)
-        self.poll_at = now + self._poll_wait
-
-    def probe_due(self, now: float) -> bool:
-        """Tell whether a stopped room should ask whether it may go on."""
-        return self._probed_in != self.epoch or now >= self.probe_at
+        before = self._poll_wait
+        self._poll_wait = shortest if found or before is None else min(2 * before, longest)
+        # Waits that grow are spread: rooms that began together do not poll together.
+        least = min(before or 0.0, self._poll_wait)
+        self.poll.set(now + random.uniform(least, self._poll_wait))
 
     def probed(self, now: float) -> None:
-        """It was asked for, or it has just been stopped."""
+        """It was asked whether it may go on, or it has just been stopped."""
         wait = self._session.stopped_resync_seconds or self._session.idle_resync_seconds
-        self.probe_at, self._probed_in = now + wait, self.epoch
+        self.probe.set(now + wait)

@@ -64,6 +64,10 @@ class Verdict:
 
 
 DONE: Final = Verdict(Fate.PROCESSED)
+CLAIMED_LATE: Final = Verdict(
+    Fate.FAILED, error="the runs of this message are used up", plain_error="used up"
+)
+"""About an attempt that nothing runs in: the claim was carried out after its message was given up."""
 WORKED: Final = Verdict(Fate.PROCESSED, did_its_work=True)
 
 

@@ -65,8 +65,9 @@ class Pass:
     """Whether it has since the page was read: settling shifts the list, so that the cursor of that
     page may skip rows."""
 
+    @property
     def is_poll(self) -> bool:
-        """Whether nothing has asked for it, a hint that came meanwhile included."""
+        """Whether nothing has asked for it."""
         return self.cause is Dirty.POLL
 
     @property
@@ -92,7 +93,7 @@ class Drain:
     _waits: trio.CancelScope | None = attrs.field(default=None, init=False)
     """Around whatever it waits for."""
     queued: bool = attrs.field(default=False, init=False)
-    """Whether it waits for its place among the reads that nothing has asked for."""
+    """Whether it waits for its place among the first reads."""
     _hurried: bool = attrs.field(default=False, init=False)
     """Whether a hint has come while it did."""
 
@@ -139,11 +140,11 @@ class Drain:
 
         A poll asks for `next` first; tell whether that says that there is nothing.
         """
-        if current.is_poll() and not current.answered:
+        if current.is_poll and not current.answered:
             head = partial(self._services.rest.get_next, self._journal.room_id)
             page = await self._read(current, "next", head)
             current.rows.extend(page.items)
-            return current.is_poll() and not page.items and not page.dropped
+            return not page.items and not page.dropped
         if current.shifted:
             current.walk, current.shifted = PageWalk(current.walk.what), False
         walk = current.walk
@@ -159,7 +160,6 @@ class Drain:
         self._aborted = False
         ask = partial(self._services.rest.get_next, self._journal.room_id)
         try:
-            await self._queue(partial(trio.sleep_until, self._services.pace.probes.reserve()))
             head = await self._once("next", ask)
         except PassAbandoned:
             return False
@@ -175,7 +175,7 @@ class Drain:
         self, current: Pass, kind: str, ask: Callable[[], Awaitable[Page[ChatMessage]]]
     ) -> Page[ChatMessage]:
         """Read until there is an answer, or something is told."""
-        first_reads = self._services.pace.first
+        first_reads = self._services.first_reads
         while True:
             placed = await self._place(current)
             try:
@@ -193,28 +193,26 @@ class Drain:
                 if placed:
                     first_reads.release()
             wait = max(half_jitter(self._failures - 1, READ_BASE, READ_CAP), told)
+            if current.is_poll:
+                self._journal.reads.poll.set(trio.current_time() + wait)
+                raise PassAbandoned
             with trio.CancelScope() as self._waits:
                 await trio.sleep(wait)
 
     async def _place(self, current: Pass) -> bool:
-        """Wait until a speculative read may be made; tell whether a place has to be given back."""
-        if current.answered or current.cause is Dirty.CAUSED:
-            return False
-        pace, first = self._services.pace, current.cause is Dirty.FIRST
-        wait = pace.first.acquire if first else partial(trio.sleep_until, pace.polls.reserve())
-        has_place = await self._queue(wait)
-        if self._hurried:
-            current.cause = Dirty.CAUSED
-        return first and has_place
+        """Wait for a place among the first reads, and no longer than until something is told.
 
-    async def _queue(self, wait: Callable[[], Awaitable[None]]) -> bool:
-        """Wait for a place, and no longer than until something is told; tell whether there is one."""
-        self.queued, self._hurried, done = True, False, False
+        Tell whether it has to be given back.
+        """
+        if current.answered or current.cause is not Dirty.FIRST:
+            return False
+        self.queued = True
         with trio.CancelScope() as self._waits:
-            await wait()
-            done = True
-        self.queued = False
-        return done
+            await self._services.first_reads.acquire()
+        has_place, self.queued = not self._waits.cancelled_caught, False
+        if self._hurried:
+            current.cause, self._hurried = Dirty.CAUSED, False
+        return has_place
 
     async def _ask(
         self, current: Pass, ask: Callable[[], Awaitable[Page[ChatMessage]]]

@@ -269,7 +269,8 @@ class ExecutionContext:
                 if todo.entry.phase is None:  # forgotten meanwhile, and still before the next row
                     raise PassAbandoned
         except PassAbandoned:
-            self.journal.reads.ask(Dirty.CAUSED if current.found else current.cause)
+            if current.found or not current.is_poll:
+                self.journal.reads.ask(Dirty.CAUSED if current.found else current.cause)
         except RoomExecutionStoppedError:
             self.observe_stop(plays)
         finally:

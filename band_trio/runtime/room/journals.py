@@ -12,10 +12,12 @@ import attrs
 import trio
 
 from band_trio.config.agent import SessionConfig
+from band_trio.kit.token_bucket import TokenBucket
 from band_trio.protocol.events import Mode
 from band_trio.runtime.journal.control import RoomControl
 from band_trio.runtime.journal.entries import Phase
 from band_trio.runtime.journal.journal import Journal
+from band_trio.runtime.journal.reads import Paced, Reads
 
 REMEMBERED: Final = 1024
 """Journals that are kept although nothing has to be told; the least recent one is forgotten. A
@@ -38,17 +40,27 @@ class Journals:
 
     _agent_id: str
     _session: SessionConfig
+    _rate: float
+    """Reads per second of all rooms together that nothing but the passing of time asks for."""
     served: dict[str, Served] = attrs.field(factory=dict, init=False)
     """The rooms that are served now; kept by them."""
+    _polls: TokenBucket = attrs.field(init=False)
+    _probes: TokenBucket = attrs.field(init=False)
+    """Of stopped rooms: a play that was missed is not found behind the polls of all others."""
     _all: dict[str, Journal] = attrs.field(factory=dict, init=False)
     _everywhere: RoomControl = attrs.field(factory=RoomControl, init=False)
     """Agent-wide controls from before the first listing; where a room's controls begin."""
+
+    def __attrs_post_init__(self) -> None:
+        self._polls, self._probes = TokenBucket(self._rate), TokenBucket(self._rate)
 
     def of(self, room_id: str) -> Journal:
         """Return the journal of a room; a new one where there is none."""
         journal = self._all.pop(room_id, None)
         if journal is None:
-            journal = Journal(room_id, self._agent_id, self._session, self._everywhere.copy())
+            reads = Reads(self._session, Paced(self._polls), Paced(self._probes))
+            controls = self._everywhere.copy()
+            journal = Journal(room_id, self._agent_id, self._session, reads, controls)
         self._all[room_id] = journal  # at the end: the most recent one
         return journal
 

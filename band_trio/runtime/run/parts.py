@@ -19,7 +19,7 @@ from band_trio.runtime.listing import RoomLister
 from band_trio.runtime.membership.dispatcher import Dispatcher
 from band_trio.runtime.membership.presence import RoomPresence
 from band_trio.runtime.problems import Problems
-from band_trio.runtime.resync import FirstReads, Pace, ResyncBucket
+from band_trio.runtime.resync import FirstReads
 from band_trio.runtime.room.journals import Journals
 from band_trio.runtime.room.settler import Settler
 from band_trio.runtime.run.settings import RunSettings
@@ -52,7 +52,7 @@ def make_parts(
 ) -> Parts:
     """Make the parts. What was told goes down this list by calls, and comes back by returning."""
     config, session = settings.config, settings.session
-    journals = Journals(me.id, session)
+    journals = Journals(me.id, session, config.resync_rate)
     settler = Settler(rest, config, session, lifecycle, journals, tracer, rooms)
     secrets = (settings.credentials.api_key,)
     judgement = Judgement(secrets, session.max_cycle_seconds, session.report_turn_failures_to_room)
@@ -64,11 +64,7 @@ def make_parts(
         lifecycle=lifecycle,
         judgement=judgement,
         lister=RoomLister(rest, lifecycle, tracer),
-        pace=Pace(
-            polls=ResyncBucket(config.resync_rate),
-            probes=ResyncBucket(config.resync_rate),
-            first=FirstReads(max(1, config.rest_bulk // 2 - 2)),
-        ),
+        first_reads=FirstReads(max(1, config.rest_bulk // 2 - 2)),
         crashes=crashes,
         deadlines=deadlines,
         tracer=tracer,

@@ -16,7 +16,7 @@ from band_trio.runtime.hooks import Hooks
 from band_trio.runtime.journal.judgement import Judgement
 from band_trio.runtime.lifecycle import Lifecycle
 from band_trio.runtime.listing import RoomLister
-from band_trio.runtime.resync import Pace
+from band_trio.runtime.resync import FirstReads
 from band_trio.trace import Tracer
 
 
@@ -49,7 +49,7 @@ class RoomServices:
     lifecycle: Lifecycle
     judgement: Judgement
     lister: RoomLister
-    pace: Pace
+    first_reads: FirstReads
     crashes: CrashRecord
     deadlines: Deadlines
     tracer: Tracer

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import attrs
 
 from band_trio.config.agent import SessionConfig
+from band_trio.kit.token_bucket import TokenBucket
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.journal.answers import ClaimOutcome, ClaimResult, MarkResult
 from band_trio.runtime.journal.entries import Entry, Phase
 from band_trio.runtime.journal.journal import Journal
-from band_trio.runtime.journal.reads import Dirty
+from band_trio.runtime.journal.reads import Dirty, Paced, Reads
 from band_trio.runtime.journal.todo import Run, Todo
 from band_trio.runtime.journal.verdict import Fate, Verdict
 from tests.runtime.rows import BEGAN, ME
@@ -21,6 +23,12 @@ SESSION: Final = SessionConfig(
     refused_recheck_seconds=100, room_hints=4, room_unsettled=2,
 )  # fmt: skip
 FAILED: Final = Verdict(Fate.FAILED, error="e", plain_error="E")
+
+
+def new_journal(session: SessionConfig) -> Journal:
+    """Return the journal of a room that shares its pace with no other."""
+    paces = (Paced(TokenBucket(math.inf)), Paced(TokenBucket(math.inf)))
+    return Journal("room", ME, session, Reads(session, *paces))
 
 
 def released(reason: str) -> Verdict:
@@ -37,7 +45,7 @@ class Kit:
     journal: Journal = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.journal = Journal("room", ME, self.session)
+        self.journal = new_journal(self.session)
         self.journal.begin(self.now, joined=True)
         self.read()
 

@@ -12,7 +12,7 @@ from band_trio.runtime.journal.answers import ClaimOutcome, ClaimResult, MarkRes
 from band_trio.runtime.journal.entries import MOVES, Entries, Entry, Move, Phase
 from band_trio.runtime.journal.reads import Dirty
 from band_trio.runtime.journal.todo import Probe, Run, Settle, Wait
-from band_trio.runtime.journal.verdict import DONE, NOT_ACCEPTED, OFFER_BASE, OFFER_CAP
+from band_trio.runtime.journal.verdict import DONE, NOT_ACCEPTED, OFFER_BASE, OFFER_CAP, Fate
 from tests.marks import guarantee
 from tests.runtime.rows import ME, row
 from tests.runtime.units.journal_kit import FAILED, SESSION, Kit, released
@@ -137,6 +137,25 @@ def test_a_failed_message_waits_for_its_back_off_and_is_given_up_at_its_budget()
     kit.ends(row("m"), FAILED)
     assert kit.journal.held is None
     assert kit.phase("m") is Phase.GIVEN_UP
+
+
+@guarantee(26, 34)
+def test_an_attempt_that_was_opened_after_the_last_mark_is_marked_too() -> None:
+    kit = Kit(attrs.evolve(SESSION, max_message_retries=1))
+    kit.ends(row("ours"), FAILED)
+    for name in ("ours", "earlier"):  # of this process, and of one before it
+        late = row(name, status="processing", attempts=["failed", "processing"])
+        todo = kit.listed(late)
+        assert isinstance(todo, Settle), name
+        assert todo.entry.mark is not None
+        assert todo.entry.mark.verdict.fate is Fate.FAILED
+        assert todo.entry.mark.claimed, "the platform has an attempt to settle"
+        kit.journal.mark_answered(todo.entry, MarkResult.ACCEPTED, kit.now)
+        assert kit.phase(name) is Phase.GIVEN_UP
+        assert kit.listed(late) is None, "a list may lag behind the mark"
+        kit.now += SESSION.refused_recheck_seconds
+        assert isinstance(kit.listed(late), Settle), "or it was opened once more"
+        kit.journal.mark_answered(todo.entry, MarkResult.REJECTED, kit.now)
 
 
 @guarantee(34)

@@ -233,7 +233,7 @@ def test_a_child_that_broke_leaves_its_message_to_the_list() -> None:
 @guarantee(77)
 async def test_controls_of_rooms_that_are_not_served_are_bounded() -> None:
     await trio.lowlevel.checkpoint()
-    journals = Journals(ME, SESSION)
+    journals = Journals(ME, SESSION, 10.0)
     for number in range(REMEMBERED + 1):
         journals.control(f"{number}", "stop", f"c{number}")
         journals.control("1", "stop", "again")  # the most recent one is not forgotten
@@ -245,7 +245,7 @@ async def test_controls_of_rooms_that_are_not_served_are_bounded() -> None:
 @guarantee(22, 77)
 async def test_a_journal_that_is_of_no_use_goes_and_one_with_a_verdict_stays() -> None:
     await trio.lowlevel.checkpoint()
-    journals = Journals(ME, SESSION)
+    journals = Journals(ME, SESSION, 10.0)
     empty, decided = journals.of("empty"), journals.of("decided")
     entry = decided.decided_before(row("m"), DONE, 0.0)
     for journal in (empty, decided):
@@ -265,7 +265,7 @@ async def test_a_journal_that_is_of_no_use_goes_and_one_with_a_verdict_stays() -
 @guarantee(48)
 async def test_a_control_of_the_agent_is_where_the_rooms_of_the_first_listing_begin() -> None:
     await trio.lowlevel.checkpoint()
-    journals = Journals(ME, SESSION)
+    journals = Journals(ME, SESSION, 10.0)
     journals.control_everywhere("stop", "c")
     assert journals.of("room").controls.stopped
     assert not journals.of("room").control("play", 0.0, "c"), "a copy"
