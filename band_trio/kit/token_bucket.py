@@ -16,6 +16,11 @@ class TokenBucket:
     _next: float = attrs.field(default=-1e18, init=False)
     """When the next token would be due if the bucket had no depth."""
 
+    @property
+    def booked(self) -> float:
+        """Until when all tokens are taken."""
+        return self._next
+
     def reserve(self, now: float) -> float:
         """Take one token and return the time, later than or equal to *now*, at which it is due."""
         due = max(self._next, now - (self.burst - 1) / self.rate)

@@ -43,8 +43,10 @@ class Paced:
     _placed: bool = attrs.field(default=False, init=False)
 
     def set(self, at: float) -> None:
-        """Let its time come."""
+        """Let its time come; where there is no place by then, it takes a later one at once."""
         self._at, self._placed = at, False
+        if self._bucket.booked >= at:
+            self._take(at)
 
     def hasten(self, now: float) -> None:
         """Let its time have come; the place that it may have stays."""
@@ -54,8 +56,15 @@ class Paced:
     def due(self, now: float) -> float:
         """Return when it may be done, or when to ask again."""
         if now >= self._at and not self._placed:
-            self._at, self._placed = self._bucket.reserve(now), True
+            self._take(now)
         return self._at
+
+    def has_place(self, now: float) -> bool:
+        """Tell whether it has a place that is still to come."""
+        return self._placed and now < self._at
+
+    def _take(self, not_before: float) -> None:
+        self._at, self._placed = self._bucket.reserve(not_before), True
 
 
 @attrs.define(eq=False)
@@ -117,6 +126,8 @@ class Reads:
     def ended(self, epoch: int, now: float, *, found: bool) -> None:
         """A pass has come to the end of the list, in an *epoch*; *found*: it ran something."""
         self.read_in, self.caught_up = epoch, True
+        if self.poll.has_place(now):
+            return  # it would be lost to all rooms
         shortest, longest = self._session.idle_resync_seconds, self._session.idle_resync_max_seconds
         before = self._poll_wait
         self._poll_wait = shortest if found or before is None else min(2 * before, longest)

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from band_trio.config.agent import SessionConfig
+from band_trio.kit.token_bucket import TokenBucket
 from band_trio.runtime.journal.answers import ClaimResult
 from band_trio.runtime.journal.entries import CAPACITY, Phase
-from band_trio.runtime.journal.reads import Dirty
+from band_trio.runtime.journal.reads import Dirty, Paced, Reads
 from band_trio.runtime.journal.todo import Read, Run, Wait
 from band_trio.runtime.journal.verdict import DONE
 from tests.marks import case, guarantee
@@ -243,6 +244,28 @@ def test_idle_reads_are_spread_then_rarer_and_frequent_again_after_work() -> Non
     ranges = [(60, 120), (120, 240), (240, 300), (300, 300), (60, 60), (60, 120)]
     for wait, (least, most) in zip(waits, ranges, strict=True):
         assert least <= wait <= most
+
+
+@guarantee(32)
+def test_a_room_that_polls_takes_one_place_and_keeps_it() -> None:
+    bucket = TokenBucket(rate=1.0)
+    poll, others = Paced(bucket), [Paced(bucket) for _ in range(3)]
+    poll.set(1060)
+    assert not poll.has_place(1000), "there is one when its time has come"
+    for number, other in enumerate(others):
+        other.set(1010)
+        assert other.due(1010) == 1010 + number
+    assert [poll.due(1000), poll.due(1060), poll.due(1060)] == [1060] * 3
+    late = Paced(bucket)
+    late.set(1050)
+    assert late.has_place(1000), "no place is free by then: it need not wake to see that"
+    late.hasten(1001)
+    assert late.due(1055) == 1061
+    reads = Reads(SESSION, late, Paced(bucket))
+    reads.ended(0, 1002, found=True)
+    assert late.due(1055) == 1061, "a place that was given back would be lost"
+    reads.ended(0, 1061, found=True)
+    assert not late.has_place(1061)
 
 
 def test_next_due_is_told_until_a_read_has_looked_for_it() -> None:
