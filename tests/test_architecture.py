@@ -50,10 +50,12 @@ LAYERS: Final[list[set[str]]] = [
     {"cli"},
     {"__main__"},
 ]
-# Two parts stand beside the tower. The embedded platform shares the wire, not the client.
+# Three parts stand beside the tower. The embedded platform shares the wire, not the client; the
+# pure state of what it keeps beside rooms is shared with the fakes.
 BESIDE: Final = {
-    "localband": set().union(*LAYERS[:7]),
-    "testing": set().union(*LAYERS[:15], {"localband"}),
+    "stores": set().union(*LAYERS[:7]),
+    "localband": set().union(*LAYERS[:7], {"stores"}),
+    "testing": set().union(*LAYERS[:15], {"stores", "localband"}),
 }
 MAY_USE_BESIDE: Final = {"cli", "__main__"}
 
@@ -192,7 +194,7 @@ def pure_files() -> list[str]:
     return [
         name
         for name in names()
-        if name.startswith(("protocol/", "localband/world"))
+        if name.startswith(("protocol/", "localband/world", "stores/"))
         or name in {"errors.py", "kit/hygiene.py", "kit/leaves.py", "kit/backoff.py"}
     ]
 

@@ -18,11 +18,11 @@ from band_trio.localband.paging import (
     numbered,
 )
 from band_trio.localband.party import Agent, Party, Role
-from band_trio.localband.refusal import invalid
 from band_trio.localband.room import Message
 from band_trio.localband.routes import Call, Reply, Route, data, listed
 from band_trio.localband.validate import MESSAGE_BODY_BYTES, new_chat, section
 from band_trio.localband.world import FLAGS, World
+from band_trio.stores.refusal import invalid
 
 ROLES: Final = ("owner", "admin", "member")
 MESSAGES_PAGE: Final = 20

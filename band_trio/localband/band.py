@@ -25,10 +25,11 @@ from band_trio.localband.party import Agent
 from band_trio.localband.records import Log
 from band_trio.localband.rest import make_app
 from band_trio.localband.server import open_server
-from band_trio.localband.user import LocalUser, api_errors
+from band_trio.localband.user import LocalUser
 from band_trio.localband.world import Push, World
 from band_trio.protocol.events import Mode
 from band_trio.protocol.phoenix import Frame
+from band_trio.stores.refusal import api_errors
 
 MEMORY_HOST: Final = "localband.localhost"
 """A name that never resolves; clients must use the transports of `LocalBand.connection`."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from band_trio.localband.party import Agent
-from band_trio.localband.refusal import not_found
 from band_trio.localband.room import Room
 from band_trio.localband.validate import known_or_uuid
 from band_trio.localband.world import World
 from band_trio.protocol import events
 from band_trio.protocol.events import Mode
+from band_trio.stores.refusal import not_found
 
 
 def signal(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import attrs
 
-from band_trio.localband.refusal import no_live_attempt
+from band_trio.stores.refusal import no_live_attempt
 
 
 class State(StrEnum):

@@ -14,11 +14,11 @@ from band_trio.localband.faults import Faults
 from band_trio.localband.outbox import Close, Outbox
 from band_trio.localband.party import Agent, Party, User
 from band_trio.localband.records import TEXT_CHARS, PushRecord, SocketRecord
-from band_trio.localband.refusal import Refusal, forbidden
 from band_trio.localband.routes import Reply
 from band_trio.localband.world import Push, World
 from band_trio.protocol import events
 from band_trio.protocol.phoenix import Frame
+from band_trio.stores.refusal import Refusal, forbidden
 
 FRAME_BYTES: Final = 1024 * 1024
 """Typical clients drop a connection that sends more in one frame (platform docs, Upgrade)."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from band_trio.localband.party import Party
-from band_trio.localband.refusal import invalid, word
+from band_trio.stores.refusal import invalid, word
 
 _POINTER: Final = "/message/mentions"
 KINDS: Final = ("mention", "reference")

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import attrs
 
-from band_trio.localband.refusal import Refusal, invalid
+from band_trio.stores.refusal import Refusal, invalid
 
 T = TypeVar("T")
 

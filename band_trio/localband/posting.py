@@ -9,10 +9,10 @@ from band_trio.localband.delivery import Delivery, State
 from band_trio.localband.mentions import Mentioned, resolve, rewrite
 from band_trio.localband.party import Agent, Party
 from band_trio.localband.records import ActivityRecord
-from band_trio.localband.refusal import invalid, not_found, stopped
 from band_trio.localband.room import Message, Room
 from band_trio.localband.world import World
 from band_trio.protocol import events
+from band_trio.stores.refusal import invalid, not_found, stopped
 
 
 def post_message(world: World, room: Room, sender: Party, body: Any) -> Message:

@@ -21,7 +21,11 @@ from band_trio.localband.faults import Faults
 from band_trio.localband.paging import read_query
 from band_trio.localband.party import Party
 from band_trio.localband.records import TEXT_CHARS, RequestRecord
-from band_trio.localband.refusal import (
+from band_trio.localband.routes import Call, Reply, Route
+from band_trio.localband.world import World, authenticate
+from band_trio.protocol import codec
+from band_trio.protocol.errors import RemoteProtocolError
+from band_trio.stores.refusal import (
     Refusal,
     bad_request,
     forbidden,
@@ -29,10 +33,6 @@ from band_trio.localband.refusal import (
     stopped,
     too_large,
 )
-from band_trio.localband.routes import Call, Reply, Route
-from band_trio.localband.world import World, authenticate
-from band_trio.protocol import codec
-from band_trio.protocol.errors import RemoteProtocolError
 
 CUT: Final = "localband.cut"
 """Extension of the ASGI scope, and type of a message: the transport can cut the connection."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
 import trio
 
-from band_trio.errors import BandApiError
 from band_trio.localband import control, posting
 from band_trio.localband.fault_rules import Ref, id_of
 from band_trio.localband.party import Agent, Role, User
-from band_trio.localband.refusal import Refusal
 from band_trio.localband.world import World
+from band_trio.stores.refusal import api_errors
 
 
 @attrs.frozen
@@ -23,17 +21,6 @@ class LocalRoom:
 
     id: str
     title: str | None = None
-
-
-@contextmanager
-def api_errors() -> Iterator[None]:
-    """Raise the platform's refusals as the error that a client of it would see."""
-    try:
-        yield
-    except Refusal as refusal:
-        raise BandApiError(
-            refusal.status, refusal.code, refusal.message, details=refusal.details
-        ) from None
 
 
 @attrs.define(eq=False)

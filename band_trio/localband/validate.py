@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from band_trio.kit.hygiene import has_visible
 from band_trio.localband.paging import is_uuid
-from band_trio.localband.refusal import Refusal, invalid
 from band_trio.protocol import codec
 from band_trio.protocol.rest import EVENT_CHARS, EVENT_METADATA_BYTES, MESSAGE_BYTES
+from band_trio.stores.refusal import Refusal, invalid
 
 MESSAGE_BODY_BYTES: Final = 8 * MESSAGE_BYTES
 """Room for a message whose content is escaped, six bytes for one, and what goes with it."""

@@ -24,11 +24,11 @@ from band_trio.localband.party import (
     slug,
 )
 from band_trio.localband.records import Log
-from band_trio.localband.refusal import conflict, forbidden, invalid, not_found, unauthorized
 from band_trio.localband.room import Execution, Message, Room
 from band_trio.localband.validate import checked_title, known_or_uuid
 from band_trio.protocol import events
 from band_trio.protocol.structure import timestamp_text
+from band_trio.stores.refusal import conflict, forbidden, invalid, not_found, unauthorized
 
 _TICK: Final = timedelta(microseconds=1)
 FLAGS: Final = {"ff_file_transfer": False, "ff_room_tasks": False}

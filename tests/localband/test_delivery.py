@@ -14,9 +14,9 @@ from band_trio.localband import control, posting
 from band_trio.localband.delivery import Inbox, Shelf, State
 from band_trio.localband.paging import View
 from band_trio.localband.party import Agent
-from band_trio.localband.refusal import Refusal
 from band_trio.localband.room import Message
 from band_trio.localband.world import World
+from band_trio.stores.refusal import Refusal
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

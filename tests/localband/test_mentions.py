@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from band_trio.localband import posting
 from band_trio.localband.mentions import Mentioned, rewrite
 from band_trio.localband.party import Agent, Party, User
-from band_trio.localband.refusal import Refusal
 from band_trio.localband.room import Room
 from band_trio.localband.world import World
+from band_trio.stores.refusal import Refusal
 from tests.localband.test_delivery import make_world
 from tests.support.for_each import for_each
 

@@ -31,7 +31,6 @@ PURE = [
     "party",
     "posting",
     "records",
-    "refusal",
     "room",
     "routes",
     "user_api",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
+
+from band_trio.errors import BandApiError
 
 INVALID: Final = "Request validation failed"
 STOPPED: Final = "Agent execution is stopped"
@@ -94,3 +97,14 @@ def no_live_attempt() -> Refusal:
     return invalid(
         "/processing_attempt", "must be started first", message="No active processing attempt"
     )
+
+
+@contextmanager
+def api_errors() -> Iterator[None]:
+    """Raise the platform's refusals as the error that a client of it would see."""
+    try:
+        yield
+    except Refusal as refusal:
+        raise BandApiError(
+            refusal.status, refusal.code, refusal.message, details=refusal.details
+        ) from None

@@ -1,0 +1,1 @@
+"""What the platform keeps for agents beside rooms: pure state, time and ids come from outside."""
