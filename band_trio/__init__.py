@@ -44,6 +44,13 @@ from band_trio.errors import (
     TurnClosedError,
 )
 from band_trio.features import CustomToolDef
+from band_trio.protocol.events import (
+    ContactAdded,
+    ContactEvent,
+    ContactRemoved,
+    ContactRequestReceived,
+    ContactRequestUpdated,
+)
 from band_trio.runtime.lifecycle import ShutdownReport
 from band_trio.runtime.run.health import Health
 from band_trio.runtime.turn.preprocessing import DefaultPreprocessor
@@ -87,7 +94,12 @@ __all__ = [
     "BandToolError",
     "Capability",
     "ConflictPolicy",
+    "ContactAdded",
+    "ContactEvent",
     "ContactEventConfig",
+    "ContactRemoved",
+    "ContactRequestReceived",
+    "ContactRequestUpdated",
     "ContactStrategy",
     "ContactTools",
     "CustomToolDef",

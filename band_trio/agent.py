@@ -15,7 +15,6 @@ import trio
 from band_trio.checks import (
     check_adapter,
     check_callbacks,
-    check_contacts,
     check_kinds,
     check_preprocessor,
     check_trio,
@@ -98,7 +97,6 @@ class Agent:
         )
         config = config or AgentConfig()
         check_adapter(adapter)
-        check_contacts(contact_config)
         check_preprocessor(preprocessor)
         check_callbacks(
             on_participant_added=on_participant_added,
@@ -118,6 +116,7 @@ class Agent:
                 session=session_config or SessionConfig.from_environment(),
                 preprocessor=preprocessor or DefaultPreprocessor(),
                 callbacks=Callbacks(on_participant_added, on_participant_removed),
+                contacts=contact_config or ContactEventConfig(),
             )
         )
 

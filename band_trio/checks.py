@@ -10,7 +10,6 @@ from typing import Final
 
 import trio
 
-from band_trio.config.agent import ContactEventConfig, ContactStrategy
 from band_trio.errors import BandConfigError
 from band_trio.kit.callables import is_async, misfit
 
@@ -199,18 +198,3 @@ def check_kinds(**given: tuple[object, type]) -> None:
     ]
     if problems:
         raise BandConfigError("; ".join(problems) + ".")
-
-
-def check_contacts(contacts: ContactEventConfig | None) -> None:
-    """Refuse contact events.
-
-    Raises:
-        BandConfigError: they are asked for.
-    """
-    if contacts is None:
-        return
-    if contacts.strategy is not ContactStrategy.DISABLED or contacts.broadcast_changes:
-        raise BandConfigError(
-            "Contact events are not supported yet: leave contact_config out, or use "
-            "strategy=ContactStrategy.DISABLED without broadcast_changes."
-        )

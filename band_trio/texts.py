@@ -163,6 +163,12 @@ MAY_HAVE_WORKED: Final = (
 
 # --------------------------------------------------------------------------- contacts
 
+CONTACT_HUB: Final = (
+    "This room brings you news about your contacts. Deal with contact requests yourself: approve or "
+    "reject each with band_respond_contact_request and its request id. Do not involve or bring in "
+    "anybody else. Then note what you decided with band_send_event, as a thought."
+)
+"""Told once, as a system line, when the contact hub room is first used."""
 CONTACT_NOT_NAMED: Final = "name the contact: give handle or contact_id"
 REQUEST_NOT_NAMED: Final = "name the request: give request_id or handle"
 REQUEST_NOT_PENDING: Final = "The request is no longer pending, so there is nothing to answer."

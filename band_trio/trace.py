@@ -115,7 +115,18 @@ class Read(TraceEvent):
 
     room_id: str
     kind: str
-    """`next`, `messages`, `participants`, `context` or `chats` (room_id is empty then)."""
+    """`next`, `messages`, `participants`, `context`; with an empty room_id `chats` or `contacts`."""
+
+
+@attrs.frozen
+class ContactHandled(TraceEvent):
+    """A contact event was handled; *worked* is false for one that failed too often."""
+
+    kind: str
+    """As in `band_trio.ContactEvent`, `contact_added` for example."""
+    subject_id: str
+    """Id of the request or the contact."""
+    worked: bool
 
 
 @attrs.frozen

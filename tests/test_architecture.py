@@ -43,6 +43,7 @@ LAYERS: Final[list[set[str]]] = [
     {"runtime/turn"},
     {"runtime/room"},
     {"runtime/membership"},
+    {"runtime/contacts"},
     {"runtime/run"},
     {"agent"},
     {"entry"},

@@ -96,6 +96,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
         "allow_insecure": False,
         "observer": None,
         "start_patience_seconds": 120,
+        "contact_hook_seconds": 30,
         "connect_seconds": 10,
         "join_seconds": 10,
         "reconnect_base_seconds": 0.5,

@@ -22,17 +22,13 @@ from band_trio import (
     Agent,
     AgentToolsProtocol,
     BandApiError,
-    BandConfigError,
     BandError,
     Capability,
-    ContactEventConfig,
-    ContactStrategy,
     PlatformMessage,
     SessionConfig,
     SimpleAdapter,
     ToolCategory,
 )
-from band_trio.adapters import EchoAdapter
 from band_trio.cli.app import make_parser
 from band_trio.cli.demo import Demo
 from band_trio.config.endpoints import DEFAULT_REST_URL
@@ -307,14 +303,6 @@ def test_what_is_said_to_be_missing_is_missing() -> None:
     assert actions is not None
     assert "`band-trio doctor`" in MISSING
     assert "doctor" not in (actions._group_actions[0].choices or ())
-    assert "`contact_config` other than disabled is refused" in MISSING
-    with pytest.raises(BandConfigError, match="not supported yet"):
-        Agent.create(
-            adapter=EchoAdapter(),
-            agent_id="3f0e8b54-6c54-4a53-8d0e-3f6f3f7a0c11",
-            api_key="key",
-            contact_config=ContactEventConfig(strategy=ContactStrategy.HUB_ROOM),
-        )
 
 
 class _Asks(SimpleAdapter[Any]):

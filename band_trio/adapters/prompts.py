@@ -122,13 +122,6 @@ _SECTIONS: Final = {
 }
 """In the order in which they appear."""
 
-HUB_ROOM_INSTRUCTIONS: Final = (
-    "This room brings you news about your contacts. Deal with contact requests yourself: approve or "
-    "reject each with band_respond_contact_request and its request id. Do not involve or bring in "
-    "anybody else. Then note what you decided with band_send_event, as a thought."
-)
-"""Told once, as a system line, when the contact hub room is first used."""
-
 
 def render_system_prompt(
     agent_name: str = "Agent",

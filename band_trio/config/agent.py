@@ -203,6 +203,9 @@ class AgentConfig:
     """How long a start goes on trying to reach the platform."""
     stop_overhead_seconds: float = seconds(2)
     """What a stop may take beyond its grace: last marks, clean-up, goodbye."""
+    # How long may a contact callback take?
+    contact_hook_seconds: float = seconds(30)
+    """Longest `ContactEventConfig.on_event`; then it is cancelled, and called again later."""
     # How is the socket kept?
     connect_seconds: float = seconds(10)
     """Longest opening of a socket, its handshake included."""
@@ -291,13 +294,15 @@ class ContactEventConfig:
     """Who handles contact events, and whether rooms hear of them."""
 
     strategy: ContactStrategy = ContactStrategy.DISABLED
-    """Who handles contact events."""
+    """Who handles contact events: nobody, `on_event`, or turns of the agent in its hub room, which
+    is called "Contacts"."""
     hub_task_id: str | None = None
     """Task (a UUID) that marks the hub room; None: found by its title."""
     on_event: Hook | None = attrs.field(default=None, repr=False)
-    """Called with each event, by the strategy `CALLBACK`."""
+    """Called with `(event, tools)`, a `ContactEvent` and `ContactTools`, by the strategy `CALLBACK`;
+    sync or async, one event at a time. What raises is called again after 1, 5 and 30 seconds."""
     broadcast_changes: bool = switch(default=False)
-    """Whether each room is told of a contact that was added or removed."""
+    """Whether the next turn of each room is told of a contact that was added or removed."""
 
     def __attrs_post_init__(self) -> None:
         more: list[str | None] = []
@@ -310,6 +315,11 @@ class ContactEventConfig:
         if self.hub_task_id is not None and not _is_uuid(self.hub_task_id):
             more.append(f"hub_task_id must be the text of a UUID, not {self.hub_task_id!r}")
         raise_problems(self, *more)
+
+    @property
+    def wants_events(self) -> bool:
+        """Whether anybody is told of contact events."""
+        return self.strategy is not ContactStrategy.DISABLED or self.broadcast_changes
 
 
 def _is_uuid(value: object) -> bool:

@@ -6,7 +6,7 @@ Required fields have no default; everything else is optional and tolerates null.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import attrs
 
@@ -121,6 +121,60 @@ class ParticipantRemoved:
     type: str = ""
 
 
+@attrs.frozen
+class ContactRequestReceived:
+    """Somebody asks the agent to become a contact."""
+
+    kind: ClassVar[str] = "contact_request_received"
+    id: Id
+    """Of the request; an answer names it."""
+    status: str = "pending"
+    inserted_at: str | None = None
+    from_handle: str | None = None
+    from_name: str | None = None
+    message: str | None = None
+
+
+@attrs.frozen
+class ContactRequestUpdated:
+    """A request that the agent received or sent has been answered or taken back."""
+
+    kind: ClassVar[str] = "contact_request_updated"
+    id: Id
+    status: str
+    """`approved`, `rejected`, `cancelled` or `expired`."""
+
+
+@attrs.frozen
+class ContactAdded:
+    """Somebody has become a contact."""
+
+    kind: ClassVar[str] = "contact_added"
+    id: Id
+    """Of the contact, not of the person."""
+    type: str | None = None
+    """`User` or `Agent`."""
+    handle: str | None = None
+    name: str | None = None
+    description: str | None = None
+    inserted_at: str | None = None
+
+
+@attrs.frozen
+class ContactRemoved:
+    """Somebody is no contact any more."""
+
+    kind: ClassVar[str] = "contact_removed"
+    id: Id
+    """Of the contact."""
+    handle: str | None = None
+    name: str | None = None
+    """Both are not sent; they are filled in where the contact was known."""
+
+
+ContactEvent = ContactRequestReceived | ContactRequestUpdated | ContactAdded | ContactRemoved
+"""What may happen to the agent's contacts; `kind` names it as the platform does."""
+
 Event = (
     Supersede
     | AgentControl
@@ -129,6 +183,7 @@ Event = (
     | RoomDeleted
     | ParticipantAdded
     | ParticipantRemoved
+    | ContactEvent
     | ChatMessage
 )
 
@@ -141,6 +196,10 @@ EVENTS: Final[dict[tuple[str, str], type[Any]]] = {
     ("room_participants", "participant_added"): ParticipantAdded,
     ("room_participants", "participant_removed"): ParticipantRemoved,
     ("room_participants", "room_deleted"): RoomDeleted,
+    **{
+        ("agent_contacts", cls.kind): cls
+        for cls in (ContactRequestReceived, ContactRequestUpdated, ContactAdded, ContactRemoved)
+    },
 }
 
 

@@ -72,8 +72,8 @@ class Hooks:
         bound: AbstractContextManager[trio.CancelScope],
         cleans_up: bool = False,
         watch: bool = True,
-    ) -> None:
-        """Call a hook whose failure must not matter: it is noted.
+    ) -> bool:
+        """Call a hook whose failure must not matter: it is noted. Tell whether it worked.
 
         *bound* ends it; a shield also keeps it going in a scope that is cancelled already. One that
         does not end then is named while it goes on, unless that is left to the caller (*watch*).
@@ -98,10 +98,11 @@ class Hooks:
             _log.warning("%s failed\n%s", name, traceback_text(exc))
             failure = f"{name} raised {type(leaf_errors(exc)[0]).__name__}"
             self._problems.note(failure, of_end=cleans_up)
-            return  # noqa: ASYNC104 - it was none of ours
+            return False  # noqa: ASYNC104 - it was none of ours
         if not in_time:
             _log.warning("%s did not end in time and was cancelled", name)
             self._problems.note(f"{name} did not end in time", of_end=cleans_up)
+        return in_time
 
     def _name_late(self, name: str, scope: trio.CancelScope, of_end: bool) -> Deadline:
         """Look now and then whether *scope* was cancelled, whose deadline may move, and its hook runs.

@@ -13,10 +13,10 @@ import trio.testing
 from band_trio.link.channel.epoch import Epoch
 from band_trio.link.channel.socket import Socket
 from band_trio.runtime.journal.todo import Run, Settle
-from band_trio.runtime.membership.dispatcher import Dispatcher
 from band_trio.runtime.membership.presence import RoomPresence
 from band_trio.runtime.room.drain import Drain, Pass
 from band_trio.runtime.room.settler import Settler
+from band_trio.runtime.run.dispatcher import Dispatcher
 from band_trio.runtime.run.key_check import KeyCheck
 from band_trio.trace import Recorded
 from tests.marks import case, guarantee

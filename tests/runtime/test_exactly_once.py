@@ -22,8 +22,8 @@ from band_trio.localband.fault_rules import Cut
 from band_trio.protocol.rest import ChatMessage
 from band_trio.runtime.journal.entries import Entry
 from band_trio.runtime.journal.journal import Journal
-from band_trio.runtime.membership.dispatcher import Dispatcher
 from band_trio.runtime.room.execution import ExecutionContext
+from band_trio.runtime.run.dispatcher import Dispatcher
 from tests.marks import guarantee
 from tests.runtime.harness import Call, Stage, reply, stage
 from tests.runtime.invariants import check, check_final

@@ -18,9 +18,9 @@ from band_trio import SessionConfig
 from band_trio.link.channel.state import LinkListener
 from band_trio.runtime.journal import journal
 from band_trio.runtime.membership import presence
-from band_trio.runtime.membership.dispatcher import Dispatcher
 from band_trio.runtime.room import journals
 from band_trio.runtime.room.execution import ExecutionContext
+from band_trio.runtime.run.dispatcher import Dispatcher
 from band_trio.runtime.turn import roster
 from band_trio.trace import Controlled, EpochBegan, RoomServed, Started
 from tests.marks import guarantee

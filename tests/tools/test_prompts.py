@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from band_trio import texts
 from band_trio.adapters import prompts
 from band_trio.tools.definitions import BandTool
 from band_trio.types import AdapterFeatures, Capability
@@ -139,12 +140,12 @@ def test_the_whole_prompt_is_as_it_was_reviewed() -> None:
     roles = "\n\n---\n\n".join(map(prompts.get_role_prompt, prompts.get_available_roles()))
     snapshot = Path(__file__).with_name("system_prompt.md").read_text(encoding="utf-8")
 
-    assert "\n\n---\n\n".join([text, prompts.HUB_ROOM_INSTRUCTIONS, roles]) + "\n" == snapshot
+    assert "\n\n---\n\n".join([text, texts.CONTACT_HUB, roles]) + "\n" == snapshot
 
 
 def test_the_hub_room_is_explained() -> None:
     for phrase in ("approve or reject", "request id", "Do not involve", "as a thought"):
-        assert phrase in prompts.HUB_ROOM_INSTRUCTIONS
+        assert phrase in texts.CONTACT_HUB
 
 
 def test_the_prompt_is_the_same_every_time() -> None:

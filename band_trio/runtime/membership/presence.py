@@ -77,6 +77,8 @@ class RoomPresence:
     """Rooms that were announced, with their title, and not looked at yet."""
     _bell: Bell = attrs.field(factory=Bell, init=False)
     """Rung when a room comes or goes."""
+    _installed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    """Set, and replaced, when a room has a child."""
     _ended: Bell = attrs.field(factory=Bell, init=False)
     """Rung when a room is served no longer."""
 
@@ -105,6 +107,12 @@ class RoomPresence:
         """Return the child that serves a room now."""
         membership = self._memberships.get(room_id)
         return membership.child if membership is not None and membership.wanted else None
+
+    async def wait_served(self, room_id: str) -> ExecutionContext:
+        """Return the child that serves a room, once there is one."""
+        while (room := self.room(room_id)) is None:
+            await self._installed.wait()
+        return room
 
     def added(self, room_id: str, title: str | None) -> None:
         """The agent is in a room."""
@@ -247,7 +255,7 @@ class RoomPresence:
 
     def _is_wanted(self, room_id: str, title: str | None) -> bool:
         wanted = self._filter
-        if wanted is None:
+        if wanted is None or room_id == self._services.hub.room_id:
             return True
         what = f"room_filter for room {room_id}, which is not served,"
         return contained(what, lambda: bool(wanted(room_id, title)), otherwise=False)
@@ -325,6 +333,8 @@ class RoomPresence:
             room.leave()
             return
         membership.child = room
+        self._installed.set()
+        self._installed = trio.Event()
         if self._services.lifecycle.closing:
             room.close()
         else:

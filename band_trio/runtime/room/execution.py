@@ -7,7 +7,7 @@ and ring the bell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -24,11 +24,13 @@ from band_trio.runtime.journal.entries import Entry, Phase
 from band_trio.runtime.journal.journal import Journal
 from band_trio.runtime.journal.reads import Dirty
 from band_trio.runtime.journal.todo import Probe, Read, Run, Settle, Todo, Wait
+from band_trio.runtime.journal.verdict import Verdict
 from band_trio.runtime.lifecycle import HOOKS, MARKS, EndReason
 from band_trio.runtime.room.chat_control import ChatControls
 from band_trio.runtime.room.drain import Drain, Pass, PassAbandoned
 from band_trio.runtime.room.interrupts import InterruptHooks
 from band_trio.runtime.room.settler import Settler
+from band_trio.runtime.room.unclaimed import Unclaimed
 from band_trio.runtime.turn.activity import WorkingIndicator
 from band_trio.runtime.turn.briefing import Briefing
 from band_trio.runtime.turn.services import RoomServices
@@ -36,7 +38,6 @@ from band_trio.runtime.turn.turn import Turn
 from band_trio.runtime.turn.turn_listener import RoomTurnListener
 from band_trio.tools.ledger import Ledger
 from band_trio.trace import CleanedUp, Controlled, GivenUp
-from band_trio.types import SYNTHETIC_SENDER_TYPE, is_contact_hub_turn
 
 
 class RoomState(StrEnum):
@@ -63,6 +64,7 @@ class ExecutionContext:
     """Whether `on_cleanup` was called."""
     _bell: Bell = attrs.field(factory=Bell, init=False)
     """Rung whenever there is something to look at."""
+    unclaimed: Unclaimed = attrs.field(init=False)
     _send: trio.MemorySendChannel[ChatMessage] = attrs.field(init=False)
     _receive: trio.MemoryReceiveChannel[ChatMessage] = attrs.field(init=False)
     _drain: Drain = attrs.field(init=False)
@@ -82,6 +84,7 @@ class ExecutionContext:
         )
         self.briefing = Briefing(self.room_id, services)
         self._drain = Drain(services, self.journal)
+        self.unclaimed = Unclaimed(self._bell)
         self._indicator = WorkingIndicator(
             self.room_id, services.rest, services.session, services.tracer, self.journal,
             self.observe_stop, services.deadlines, self._nursery,
@@ -228,11 +231,16 @@ class ExecutionContext:
             try:
                 while self._ending is None:
                     self._take_pushes()
+                    if self.unclaimed.message is not None and self.journal.free:
+                        await self._run_unclaimed(self.unclaimed.message)
+                        continue
                     await self._do(self.journal.next(trio.current_time()))
                 await self._finish()
             except BaseException:
                 self._ending = self._ending or EndReason.SHUTDOWN  # told nothing any more
                 raise
+            finally:
+                self.unclaimed.close()
 
     async def _do(self, todo: Todo) -> None:
         match todo:
@@ -308,9 +316,18 @@ class ExecutionContext:
             if crashes.alone == self.room_id:
                 crashes.done_alone(self.room_id)
 
-    async def _run_turn(self, entry: Entry, message: ChatMessage) -> None:
-        plays = self.journal.controls.plays
-        turn = self._turn = self._open_turn(entry, message, partial(self.observe_stop, plays))
+    async def _run_turn(
+        self, entry: Entry, message: ChatMessage, *, claims: bool = True
+    ) -> Verdict | None:
+        services, plays = self._services, self.journal.controls.plays
+        ledger = Ledger(judged=services.app.adapter.judges and claims, since=message.inserted_at)
+        turn = self._turn = Turn(
+            entry, message, ledger, self.journal, services, self.briefing, self._indicator, claims
+        )
+        ledger.listener = RoomTurnListener(
+            self.room_id, turn.scope, self.briefing.roster, services.tracer,
+            partial(self.observe_stop, plays),
+        )  # fmt: skip
         try:
             await turn.run()
         finally:
@@ -319,6 +336,21 @@ class ExecutionContext:
             self.observe_stop(plays)
         if entry.phase is Phase.DECIDED:
             await self._settler.settle(self.journal, entry)
+        return turn.verdict
+
+    async def _run_unclaimed(self, message: ChatMessage) -> None:
+        """Run a message that there is nothing to claim of, for who waits for its verdict."""
+        verdict, services = None, self._services
+        try:
+            if self._interrupts.running:
+                await self._interrupts.wait()
+            times = services.crashes.count(self.room_id, message.id)
+            if times >= services.session.max_crashes:
+                verdict = services.judgement.crashed(times)
+            elif self.is_open:
+                verdict = await self._run_turn(Entry(message.id), message, claims=False)
+        finally:
+            self.unclaimed.end(verdict)
 
     async def _may_run_again(self, entry: Entry) -> bool:
         """Tell whether a message may run although its runs may end the process.
@@ -339,21 +371,6 @@ class ExecutionContext:
             self.journal.put_off(entry, trio.current_time())
             return False
         return True
-
-    def _open_turn(
-        self, entry: Entry, message: ChatMessage, on_stopped: Callable[[], None]
-    ) -> Turn:
-        services = self._services
-        hub = message.sender_type == SYNTHETIC_SENDER_TYPE and is_contact_hub_turn(
-            sender_type=message.sender_type, sender_id=message.sender_id
-        )
-        judged = services.app.adapter.judges and not hub
-        ledger = Ledger(judged=judged, since=message.inserted_at)
-        turn = Turn(entry, message, ledger, self.journal, services, self.briefing, self._indicator)
-        ledger.listener = RoomTurnListener(
-            self.room_id, turn.scope, self.briefing.roster, services.tracer, on_stopped
-        )
-        return turn
 
     @property
     def stalled(self) -> bool:

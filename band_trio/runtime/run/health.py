@@ -42,6 +42,8 @@ class Health:
     """Marks that the platform has not confirmed."""
     oldest_unconfirmed: float = 0.0
     """Seconds since the oldest of them was recorded."""
+    contact_events: int = 0
+    """Contact events that wait to be handled."""
     problems: tuple[str, ...] = ()
     """Hooks that failed or overran, and code that blocked the thread."""
 
@@ -73,5 +75,6 @@ def health_of(parts: Parts | None, problems: Problems) -> Health:
         },
         unconfirmed=journals.unsettled(),
         oldest_unconfirmed=journals.oldest(),
+        contact_events=len(parts.contacts.book.waiting),
         problems=problems.texts(),
     )

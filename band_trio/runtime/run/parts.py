@@ -11,17 +11,18 @@ from band_trio.link.channel.state import LinkState
 from band_trio.link.link import BandLink, wanted_topics
 from band_trio.link.rest.rest import RestClient
 from band_trio.protocol.rest import AgentMe
+from band_trio.runtime.contacts.desk import ContactDesk
 from band_trio.runtime.crashes import CrashRecord
 from band_trio.runtime.deadlines import Deadlines
 from band_trio.runtime.journal.judgement import Judgement
 from band_trio.runtime.lifecycle import Lifecycle
 from band_trio.runtime.listing import RoomLister
-from band_trio.runtime.membership.dispatcher import Dispatcher
 from band_trio.runtime.membership.presence import RoomPresence
 from band_trio.runtime.problems import Problems
 from band_trio.runtime.resync import FirstReads
 from band_trio.runtime.room.journals import Journals
 from band_trio.runtime.room.settler import Settler
+from band_trio.runtime.run.dispatcher import Dispatcher
 from band_trio.runtime.run.settings import RunSettings
 from band_trio.runtime.turn.services import Application, RoomServices
 from band_trio.trace import Tracer
@@ -34,6 +35,7 @@ class Parts:
     journals: Journals
     settler: Settler
     presence: RoomPresence
+    contacts: ContactDesk
     link: BandLink
 
 
@@ -74,9 +76,10 @@ def make_parts(
     presence = RoomPresence(
         services, journals, settler, problems, topics, rooms, config.room_filter
     )
-    dispatcher = Dispatcher(presence)
+    desk = ContactDesk(settings.contacts, config.contact_hook_seconds, services, presence, problems)
+    dispatcher = Dispatcher(presence, desk)
     link = BandLink(
         settings.credentials, settings.endpoints, config, rest, tracer, dispatcher,
         state=state, topics=topics,
     )  # fmt: skip
-    return Parts(journals, settler, presence, link)
+    return Parts(journals, settler, presence, desk, link)

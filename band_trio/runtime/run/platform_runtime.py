@@ -23,7 +23,7 @@ from band_trio.kit.nurseries import hidden_nursery, hide_nursery, is_cancellatio
 from band_trio.link.link import BandLink
 from band_trio.link.rest.api import open_api
 from band_trio.link.rest.rest import RestClient
-from band_trio.protocol.events import agent_rooms
+from band_trio.protocol.events import agent_contacts, agent_rooms
 from band_trio.protocol.rest import AgentMe
 from band_trio.runtime.adapter_port import AdapterPort
 from band_trio.runtime.crashes import CrashRecord, crash_file, open_crash_record
@@ -220,6 +220,9 @@ class PlatformRuntime:
         with self.lifecycle.step():
             await sockets.start(self._part, "link", partial(link.serve, patience_until))
         link.want(agent_rooms(self.settings.credentials.agent_id))
+        if self.settings.contacts.wants_events:
+            link.want(agent_contacts(self.settings.credentials.agent_id))
+            await rooms.start(self._part, "contacts", parts.contacts.serve)
         with self.lifecycle.step():
             await with_patience(
                 rest, parts.presence.first_listing, patience_until, "listing the rooms"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from band_trio.config.agent import AgentConfig, SessionConfig
+from band_trio.config.agent import AgentConfig, ContactEventConfig, SessionConfig
 from band_trio.config.credentials import Credentials
 from band_trio.config.endpoints import Endpoints
 from band_trio.contract import FrameworkAdapter, Preprocessor
@@ -22,3 +22,4 @@ class RunSettings:
     session: SessionConfig
     preprocessor: Preprocessor
     callbacks: Callbacks
+    contacts: ContactEventConfig = attrs.field(factory=ContactEventConfig)

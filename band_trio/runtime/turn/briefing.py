@@ -147,7 +147,7 @@ class Briefing:
         return TurnContext(
             room_id=self._room_id,
             agent_id=services.me.id,
-            hub_room_id=services.hub_room_id,
+            hub_room_id=services.hub.room_id,
             rest=services.rest,
             features=services.app.adapter.features,
             turn=ledger,

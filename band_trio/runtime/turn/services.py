@@ -38,6 +38,13 @@ class Application:
     hooks: Hooks
 
 
+@attrs.define(eq=False)
+class Hub:
+    """The room in which contact events arrive; always the same one, as far as can be known."""
+
+    room_id: str | None = None
+
+
 @attrs.frozen(eq=False)
 class RoomServices:
     """The parts of one run that its rooms use."""
@@ -53,4 +60,4 @@ class RoomServices:
     crashes: CrashRecord
     deadlines: Deadlines
     tracer: Tracer
-    hub_room_id: str | None = None
+    hub: Hub = attrs.field(factory=Hub)

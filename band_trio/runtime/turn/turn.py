@@ -28,7 +28,7 @@ from band_trio.runtime.journal.answers import ClaimOutcome, ClaimResult, claim_o
 from band_trio.runtime.journal.entries import Entry, Phase
 from band_trio.runtime.journal.journal import Journal
 from band_trio.runtime.journal.judgement import Ending, log_failure
-from band_trio.runtime.journal.verdict import Fate
+from band_trio.runtime.journal.verdict import Fate, Verdict
 from band_trio.runtime.lifecycle import EndReason
 from band_trio.runtime.turn.activity import WorkingIndicator
 from band_trio.runtime.turn.briefing import Briefing
@@ -62,6 +62,10 @@ class Turn:
     _services: RoomServices
     _briefing: Briefing
     _indicator: WorkingIndicator
+    _claims: bool = True
+    """Whether the platform knows of the message: else there is nothing to claim and to settle."""
+    verdict: Verdict | None = attrs.field(default=None, init=False)
+    """What became of it, once it was ours."""
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     claim: ClaimOutcome = attrs.field(default=ClaimOutcome(ClaimResult.UNKNOWN), init=False)
     ended_by: EndReason | None = attrs.field(default=None, init=False)
@@ -104,7 +108,10 @@ class Turn:
         """
         try:
             with self.scope:
-                await self._claim()
+                if self._claims:
+                    await self._claim()
+                else:
+                    self._claiming, self.claim = False, ClaimOutcome(ClaimResult.CLAIMED)
                 if self.claim.result is ClaimResult.CLAIMED and self.ended_by is None:
                     await self._work()
         except BaseException:
@@ -175,7 +182,7 @@ class Turn:
         self._started = True
         self._journal.run_began(self.entry)
         services.crashes.begin(room_id, self.entry.id)
-        if services.session.enable_working_state:
+        if services.session.enable_working_state and room_id != services.hub.room_id:
             self._indicator.begin()
         if not self.ledger.detached:
             self._limit(services.session.max_cycle_seconds)
@@ -270,20 +277,22 @@ class Turn:
             services.crashes.end(room_id, entry.id)
             if services.lifecycle.closing:
                 services.lifecycle.tally(self.ended_by)
-        if entry.phase is Phase.RUNNING:
+        if entry.phase is Phase.RUNNING or not self._claims:
             self._decide()
         elif entry.phase is Phase.CLAIMING:  # given up before its answer came
             self._tell_claim()
 
     def _decide(self) -> None:
         services, entry, room_id = self._services, self.entry, self._journal.room_id
-        last = entry.spent + 1 >= services.session.max_message_retries
+        last = self._claims and entry.spent + 1 >= services.session.max_message_retries
         ending = Ending(self.ended_by, self._error, self.ledger, declined=self._declined, last=last)
-        verdict = services.judgement.verdict(ending)
-        self._journal.turn_ended(entry, verdict, trio.current_time())
+        verdict = self.verdict = services.judgement.verdict(ending)
+        if self._claims:
+            self._journal.turn_ended(entry, verdict, trio.current_time())
         if verdict.fate is Fate.FAILED:
             log_failure(entry.id, room_id, verdict, self._error, services.judgement.secrets)
-        services.tracer(Recorded(room_id, entry.id, verdict.word))
+        if self._claims:
+            services.tracer(Recorded(room_id, entry.id, verdict.word))
         if verdict.did_its_work and self._commit is not None:
             contained("commit_context", self._commit, None)
         elif verdict.did_its_work and self._context is not None:

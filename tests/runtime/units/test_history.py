@@ -380,7 +380,7 @@ async def test_each_load_of_a_room_begins_where_the_last_one_met_its_message() -
 
     services: Any = SimpleNamespace(
         me=SimpleNamespace(id=ME), session=SessionConfig(), tracer=lambda event: None,
-        rest=SimpleNamespace(get_context=get_context), hub_room_id=None,
+        rest=SimpleNamespace(get_context=get_context), hub=SimpleNamespace(room_id=None),
         app=SimpleNamespace(adapter=SimpleNamespace(features=None)),
     )  # fmt: skip
     briefing = Briefing("room", services)

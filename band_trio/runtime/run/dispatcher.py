@@ -14,6 +14,7 @@ import attrs
 from band_trio.kit.logs import RepeatedLog
 from band_trio.protocol import events
 from band_trio.protocol.rest import ChatMessage
+from band_trio.runtime.contacts.desk import ContactDesk
 from band_trio.runtime.membership.presence import RoomPresence
 
 _log: Final = logging.getLogger(__name__)
@@ -25,11 +26,13 @@ class Dispatcher:
     """Implements the link's listener."""
 
     _presence: RoomPresence
+    _desk: ContactDesk
 
     def connected(self, epoch: int) -> None:
         """A new socket serves: everything may have changed meanwhile."""
         if epoch > 1:
             self._presence.new_epoch()
+            self._desk.relist()
 
     def disconnected(self, epoch: int, reason: str) -> None:
         """The socket is gone; rooms work on over REST."""
@@ -39,6 +42,8 @@ class Dispatcher:
         kind, subject = events.split_topic(topic)
         if kind == "agent_rooms":
             self._presence.relist()
+        elif kind == "agent_contacts":
+            self._desk.relist()
         elif (room := self._presence.room(subject)) is not None:
             if kind == "chat_room":
                 room.joined()
@@ -68,6 +73,13 @@ class Dispatcher:
                 self._presence.removed(parsed.id)
             case events.ParticipantAdded() | events.ParticipantRemoved():
                 self._participant(subject, parsed)
+            case (
+                events.ContactRequestReceived()
+                | events.ContactRequestUpdated()
+                | events.ContactAdded()
+                | events.ContactRemoved()
+            ):
+                self._desk.pushed(parsed)
             case _:
                 _log.debug("ignored an event that is not known on %s", topic)
 
