@@ -17,7 +17,7 @@ from band_trio.localband.paging import (
     is_uuid,
     numbered,
 )
-from band_trio.localband.party import Agent, Party, Role
+from band_trio.localband.party import Agent, Party, Role, owner_of
 from band_trio.localband.room import Message
 from band_trio.localband.routes import Call, Reply, Route, data, listed
 from band_trio.localband.validate import MESSAGE_BODY_BYTES, new_chat, section
@@ -111,16 +111,17 @@ def remove_participant(call: Call) -> Reply:
     return data(render_members(call.world, [member])[0])
 
 
-def render_peer(world: World, party: Party) -> dict[str, Any]:
+def render_peer(world: World, party: Party, caller: Party) -> dict[str, Any]:
     """Return the row of somebody who could be added."""
     external = isinstance(party, Agent)
+    is_contact = world.contacts.between(caller.id, party.id) is not None
     return {
         "id": party.id,
         "name": party.name,
         "handle": party.handle,
         "type": party.kind,
-        "source": "registry",
-        "is_contact": False,
+        "source": "registry" if owner_of(party) is owner_of(caller) else "contact",
+        "is_contact": is_contact,
         "online": world.is_online(party.id),
         "description": party.description if isinstance(party, Agent) else None,
         "is_external": external,
@@ -136,8 +137,11 @@ def peers(call: Call) -> Reply:
     room = call.world.rooms_of[call.party.id].get(room_id) if room_id else None
     if room_id and room is None and not is_uuid(room_id):
         raise invalid("/not_in_chat", "Invalid format. Expected :uuid")
-    page, metadata = numbered(call.world.peers(call.party, room), call.query)
-    return listed([render_peer(call.world, party) for party in page], metadata)
+    found = call.world.peers(call.party, room)
+    kind = call.query.get("type")
+    found = [party for party in found if kind in (None, party.kind)]
+    page, metadata = numbered(found, call.query)
+    return listed([render_peer(call.world, party, call.party) for party in page], metadata)
 
 
 # --------------------------------------------------------------------------- messages

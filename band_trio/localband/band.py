@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,13 +15,13 @@ import trio
 from band_trio.config.agent import AgentConfig
 from band_trio.config.endpoints import SOCKET_PATH
 from band_trio.kit.nurseries import hide_nursery
-from band_trio.localband import control
+from band_trio.localband import control, posting
 from band_trio.localband.delivery import State
-from band_trio.localband.fault_rules import Cut, Ref, id_of
+from band_trio.localband.fault_rules import Cut
 from band_trio.localband.faults import Faults
 from band_trio.localband.hub import Hub, Session
 from band_trio.localband.memory import MemorySockets, MemoryTransport
-from band_trio.localband.party import Agent
+from band_trio.localband.party import Agent, Party, Ref, UserRole, id_of
 from band_trio.localband.records import Log
 from band_trio.localband.rest import make_app
 from band_trio.localband.server import open_server
@@ -71,13 +71,58 @@ class LocalBand:
 
     # ------------------------------------------------------------------ agents
 
-    def register_agent(self, name: str, description: str = "An agent") -> LocalAgent:
-        """Create an agent of the person `user`."""
-        owner = self.world.keys[self.user_key]
-        if isinstance(owner, Agent):
-            raise TypeError("an agent owns no agents")
-        agent = self.world.add_agent(owner, name, description)
+    def add_user(self, name: str, role: UserRole = "user") -> LocalUser:
+        """Create another person. Rooms, agents and contacts are that person's own."""
+        return LocalUser(self.world, self.world.add_user(name, role))
+
+    def register_agent(
+        self, name: str, description: str = "An agent", *, owner: LocalUser | None = None
+    ) -> LocalAgent:
+        """Create an agent, of the person `user` unless an *owner* is named."""
+        agent = self.world.add_agent((owner or self.user).party, name, description)
         return LocalAgent(agent.id, agent.name, agent.handle, agent.description, agent.api_key)
+
+    async def say_as(
+        self,
+        who: Ref,
+        room: Ref,
+        content: str,
+        mentions: Sequence[Ref] = (),
+        *,
+        message_type: str = "text",
+        metadata: dict[str, Any] | None = None,
+    ) -> str:
+        """Post as anybody who is in a room, running or not: how a history is written.
+
+        Args:
+            who: An agent or a person: an object with an `id`, an id, or a handle.
+            room: Where; an id or an object with one.
+            content: The text.
+            mentions: For a message: objects, ids or handles.
+            message_type: `text`, or the kind of an event: `thought`, `tool_call` …
+            metadata: Of an event.
+
+        Returns:
+            The id of the message or event.
+
+        Raises:
+            BandApiError: the platform refuses it.
+        """
+        await trio.lowlevel.checkpoint()
+        party = self._party(who)
+        with api_errors():
+            found = self.world.room_of(party, id_of(room))
+            if message_type == "text":
+                return posting.say(self.world, found, party, content, mentions).id
+            body = {"content": content, "message_type": message_type, "metadata": metadata}
+            return posting.post_event(self.world, found, party, {"event": body}).id
+
+    def _party(self, who: Ref) -> Party:
+        name = id_of(who)
+        party = self.world.parties.get(name) or self.world.by_handle(name)
+        if party is None:
+            raise LookupError(f"nobody here is {who!r}: give an agent, a person, an id or a handle")
+        return party
 
     def connection(self, agent: LocalAgent, **options: Any) -> dict[str, Any]:
         """Return keyword arguments for `Agent.create`: credentials, URLs and a config.
@@ -240,6 +285,7 @@ async def open_local_band(
         async with trio.open_nursery() as nursery:
             hub = Hub(world, faults, nursery, idle_seconds, GOODBYE_SECONDS)
             world.publish, world.is_online = hub.publish, hub.is_online
+            world.access_changed = hub.access_changed
             open_face = _in_memory if memory else partial(_on_loopback, port=port)
             async with open_face(hub, nursery) as face:
                 band = LocalBand(

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 import trio
 
+from band_trio.localband.party import Ref, id_of
 from band_trio.localband.routes import Reply
 from band_trio.protocol.phoenix import Frame
-
-
-class Identified(Protocol):
-    """Anything with an id."""
-
-    @property
-    def id(self) -> str: ...
-
-
-Ref = str | Identified
-
-
-def id_of(ref: Ref) -> str:
-    """Return the id of a reference."""
-    return ref if isinstance(ref, str) else ref.id
-
 
 # --------------------------------------------------------------------------- what rules look at
 

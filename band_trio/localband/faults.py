@@ -24,7 +24,6 @@ from band_trio.localband.fault_rules import (
     PushFacts,
     PushFault,
     PushRule,
-    Ref,
     RequestFacts,
     RequestFault,
     RequestRule,
@@ -35,6 +34,7 @@ from band_trio.localband.fault_rules import (
     first,
     matcher,
 )
+from band_trio.localband.party import Ref
 from band_trio.localband.routes import Reply
 
 

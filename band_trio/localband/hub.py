@@ -23,6 +23,7 @@ from band_trio.stores.refusal import Refusal, forbidden
 FRAME_BYTES: Final = 1024 * 1024
 """Typical clients drop a connection that sends more in one frame (platform docs, Upgrade)."""
 SERIALIZER: Final = "2.0.0"
+ROOM_TOPICS: Final = ("chat_room", "room_participants", "room_tasks", "room_activity")
 _TOO_SLOW: Final = 1011
 
 
@@ -206,13 +207,26 @@ class Hub:
             return isinstance(party, Agent) and subject == party.id
         if kind in ("user_rooms", "tasks"):
             return isinstance(party, User) and subject == party.id
-        if kind in ("chat_room", "room_participants", "room_tasks", "room_activity"):
+        if kind in ROOM_TOPICS:
             try:
                 self.world.room_for_reader(party, subject)
             except Refusal:
                 return False
             return kind != "room_activity" or isinstance(party, User)
         return None
+
+    def access_changed(self, subject: str) -> None:
+        """Close what a party may not have any more: its sockets, or the topics of a room."""
+        for session in list(self.sessions.values()):
+            if session.party.id == subject and self.world.parties.get(subject) is None:
+                session.end(1000, "the account was deleted", self.close_seconds)
+        for kind in ROOM_TOPICS:
+            topic = f"{kind}:{subject}"
+            for session in list(self.topics.get(topic, {}).values()):
+                if not self.may_join(session.party, topic):
+                    closed = Frame(session.joined[topic], None, topic, "phx_close", {})
+                    self.part(session, topic)
+                    session.send(closed.dump())
 
     def join(self, session: Session, topic: str, reference: str | None) -> None:
         """Let a socket hear a topic; a second join replaces the first."""

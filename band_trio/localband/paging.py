@@ -11,6 +11,8 @@ from uuid import UUID
 
 import attrs
 
+from band_trio.protocol import codec
+from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.stores.refusal import Refusal, invalid
 
 T = TypeVar("T")
@@ -114,6 +116,9 @@ class View:
     name: str
     rows: Sequence[int]
     """Rising numbers."""
+    keys: Sequence[str] | None = None
+    """What rows that are numbered by their place are known by: one text each, rising, the same for
+    as long as the row is there. None: the numbers are that already."""
     descending: bool = False
     drifting: bool = False
     """Cursors count rows instead of remembering one: what leaves the list shifts the pages."""
@@ -148,24 +153,29 @@ class View:
         more = start + len(rows) < len(self.rows) and bool(rows)
         cursor = None
         if more:
-            place = start + len(rows) if self.drifting else rows[-1]
-            cursor = base64.urlsafe_b64encode(f"{self.name}|{place}".encode()).decode()
+            place = start + len(rows) if self.drifting else self._key(rows[-1])
+            cursor = base64.urlsafe_b64encode(codec.dumps([self.name, place])).decode()
         return {"has_more": more, "limit": limit, "next_cursor": cursor}
+
+    def _key(self, row: int) -> int | str:
+        return row if self.keys is None else self.keys[row]
 
     def _start(self, cursor: str) -> int:
         """Return how many rows of the view lie before the page behind *cursor*."""
         try:
-            name, _, place = base64.urlsafe_b64decode(cursor).decode().rpartition("|")
-            number = int(place)
-        except (binascii.Error, ValueError):
+            name, place = codec.loads(base64.urlsafe_b64decode(cursor))
+        except (binascii.Error, ValueError, TypeError, RemoteProtocolError):
             raise invalid("/cursor", "is invalid") from None
         if name != self.name:
             raise invalid("/cursor", "belongs to another sort or filter")
+        ordered = self.rows if self.keys is None or self.drifting else self.keys
+        if type(place) is not (str if ordered is self.keys else int):
+            raise invalid("/cursor", "is invalid")
         if self.drifting:
-            return number
+            return int(place)
         if self.descending:
-            return len(self.rows) - bisect_left(self.rows, number)
-        return bisect_right(self.rows, number)
+            return len(self.rows) - bisect_left(ordered, place)
+        return bisect_right(ordered, place)
 
 
 def numbers(page: int, size: int, total: int) -> dict[str, int]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import attrs
 
 Role = Literal["owner", "admin", "member"]
+UserRole = Literal["user", "admin"]
 
 
 @attrs.define(eq=False)
@@ -20,6 +21,7 @@ class User:
     handle: str
     api_key: str = attrs.field(repr=False)
     inserted_at: str
+    role: UserRole = "user"
     kind: Literal["User"] = "User"
 
 
@@ -48,6 +50,7 @@ class Member:
 
     party: Party
     role: Role
+    joined_at: str = ""
 
     def render(self, *, online: bool) -> dict[str, Any]:
         """Return the `ChatParticipant`; agents are always `inactive` members."""
@@ -100,3 +103,18 @@ def free_handle(wanted: str, taken: Container[str]) -> str:
         number += 1
         handle = f"{wanted}-{number}"
     return handle
+
+
+class Identified(Protocol):
+    """Anything with an id."""
+
+    @property
+    def id(self) -> str: ...
+
+
+Ref = str | Identified
+
+
+def id_of(ref: Ref) -> str:
+    """Return the id of a reference."""
+    return ref if isinstance(ref, str) else ref.id

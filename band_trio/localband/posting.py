@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from band_trio.localband import validate
 from band_trio.localband.delivery import Delivery, State
 from band_trio.localband.mentions import Mentioned, resolve, rewrite
-from band_trio.localband.party import Agent, Party
+from band_trio.localband.party import Agent, Party, Ref, id_of
 from band_trio.localband.records import ActivityRecord
 from band_trio.localband.room import Message, Room
 from band_trio.localband.world import World
@@ -29,6 +30,18 @@ def post_message(world: World, room: Room, sender: Party, body: Any) -> Message:
     mentions = resolve(message.get("mentions"), members, sender)
     validate.no_attachments(message)
     return _append(world, room, sender, rewrite(content, mentions), "text", mentions, {})
+
+
+def say(world: World, room: Room, sender: Party, content: str, mentions: Sequence[Ref]) -> Message:
+    """Post for a program: who is mentioned is given as objects, ids or handles.
+
+    Raises:
+        Refusal: as `post_message`.
+    """
+    names = [id_of(each) for each in mentions]
+    items = [{"id" if name in world.parties else "handle": name} for name in names]
+    body = {"message": {"content": content, "mentions": items}}
+    return post_message(world, room, sender, body)
 
 
 def post_event(world: World, room: Room, sender: Party, body: Any) -> Message:

@@ -15,7 +15,7 @@ from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from band_trio.localband import agent_api, user_api
+from band_trio.localband import agent_api, contacts_api, user_api
 from band_trio.localband.fault_rules import RequestFacts, RequestRule
 from band_trio.localband.faults import Faults
 from band_trio.localband.paging import read_query
@@ -42,8 +42,8 @@ _JSON: Final = (b"content-type", b"application/json")
 
 def make_app(world: World, faults: Faults) -> ASGIApp:
     """Build the application of all REST routes; upgrades are refused, sockets do not come here."""
-    agents = _router(world, faults, agent_api.ROUTES)
-    persons = _router(world, faults, user_api.ROUTES)
+    agents = _router(world, faults, (*agent_api.ROUTES, *contacts_api.AGENT_ROUTES))
+    persons = _router(world, faults, (*user_api.ROUTES, *contacts_api.USER_ROUTES))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":

@@ -87,7 +87,7 @@ class Route:
 
     name: str
     """How tests and fault rules call it."""
-    method: Literal["GET", "POST", "PATCH", "DELETE"]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     """With `{chat_id}`, `{id}` and the like."""
     handle: Callable[[Call], Reply]

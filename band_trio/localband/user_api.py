@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, TypeVar
 
 from band_trio.localband import control, posting, routes
 from band_trio.localband.agent_api import (
     MESSAGES_PAGE,
     add_participant,
+    peers,
     receipt,
     remove_participant,
     render_members,
@@ -23,9 +25,11 @@ from band_trio.localband.routes import Call, Reply, Route, data
 from band_trio.localband.validate import MESSAGE_BODY_BYTES, new_chat, section, text
 from band_trio.localband.world import World
 from band_trio.protocol.structure import timestamp_text
-from band_trio.stores.refusal import invalid
+from band_trio.stores.refusal import forbidden, invalid
 
 ROWS_PAGE: Final = 20
+
+T = TypeVar("T", Agent, Room)
 
 
 def profile(call: Call) -> Reply:
@@ -37,11 +41,35 @@ def profile(call: Call) -> Reply:
         "name": user.name,
         "email": f"{user.handle}@example.invalid",
         "handle": user.handle,
-        "role": "user",
+        "role": user.role,
         "first_name": first or None,
         "last_name": last or None,
     }
     return data(row)
+
+
+def update_profile(call: Call) -> Reply:
+    """Change the caller's name; the handle stays."""
+    row, (first, _, last) = section(call.body, "user"), call.user.name.partition(" ")
+    names = (
+        text(row[key], f"/user/{key}") if row.get(key) is not None else known
+        for key, known in (("first_name", first), ("last_name", last))
+    )
+    call.user.name = " ".join(filter(None, names))
+    return profile(call)
+
+
+def create_user(call: Call) -> Reply:
+    """Create a person; for admins, and of this platform alone. The key is shown this once."""
+    if call.user.role != "admin":
+        raise forbidden("Only an admin may create people")
+    row = section(call.body, "user")
+    role = row.get("role", "user")
+    if role not in ("user", "admin"):
+        raise invalid("/user/role", "Invalid value for enum")
+    user = call.world.add_user(text(row.get("name"), "/user/name"), role)
+    body = {"id": user.id, "name": user.name, "handle": user.handle, "role": user.role}
+    return data({"user": body, "credentials": {"api_key": user.api_key}}, 201)
 
 
 # --------------------------------------------------------------------------- agents
@@ -81,6 +109,12 @@ def _render_agent(agent: Agent) -> dict[str, Any]:
     }
 
 
+def _sorted(rows: Iterable[T], field: str) -> tuple[list[T], list[str]]:
+    """Sort rows by a field, and return what each is known by in that order."""
+    keyed = sorted(((f"{getattr(row, field)}|{row.id}", row) for row in rows), key=itemgetter(0))
+    return [row for _, row in keyed], [key for key, _ in keyed]
+
+
 def agents(call: Call) -> Reply:
     """List the caller's agents."""
     query = call.query
@@ -90,14 +124,15 @@ def agents(call: Call) -> Reply:
     if query.get("is_external") is False or query.get("listed_in_directory") is True:
         found = []
     sort, order = query.get("sort", "inserted_at"), query.get("order", "desc")
-    found.sort(key=lambda agent: str(getattr(agent, sort)))
+    found, keys = _sorted(found, sort)
     filters = [
         {"label": "Name", "param": "name", "type": "string"},
         {"label": "External", "param": "is_external", "type": "boolean"},
         {"label": "Listed", "param": "listed_in_directory", "type": "boolean"},
     ]
     sortable = [{"label": s, "param": s} for s in ("name", "inserted_at", "updated_at")]
-    view = View(f"agents:{sort}:{order}:{wanted}", range(len(found)), descending=order == "desc")
+    name = f"agents:{sort}:{order}:{wanted}"
+    view = View(name, range(len(found)), keys, descending=order == "desc")
     page = view.page(query, ROWS_PAGE)
     rows = [_render_agent(found[number]) for number in page.rows]
     return routes.paged(rows, page, SUNSET, available_filters=filters, sortable_fields=sortable)
@@ -137,8 +172,8 @@ def chats(call: Call) -> Reply:
     if query.get("status", "active") != "active" or query.get("type", "direct") != "direct":
         rooms = {}
     sort, order = query.get("sort_by", "inserted_at"), query.get("order", "desc")
-    found = sorted(rooms.values(), key=lambda room: str(getattr(room, sort)))
-    view = View(f"chats:{sort}:{order}", range(len(found)), descending=order == "desc")
+    found, keys = _sorted(rooms.values(), sort)
+    view = View(f"chats:{sort}:{order}", range(len(found)), keys, descending=order == "desc")
     page = view.page(query, ROWS_PAGE)
     return routes.paged([found[n].render_for_user() for n in page.rows], page, SUNSET)
 
@@ -170,7 +205,9 @@ def participants(call: Call) -> Reply:
     """List who is in the room."""
     kind = call.query.get("participant_type")
     members = [m for m in call.room.members.values() if kind in (None, m.party.kind)]
-    page = View(f"participants:{kind}", range(len(members))).page(call.query, MESSAGES_PAGE)
+    members.sort(key=lambda member: member.joined_at)
+    keys = [member.joined_at for member in members]
+    page = View(f"participants:{kind}", range(len(members)), keys).page(call.query, MESSAGES_PAGE)
     rows = render_members(call.world, [members[number] for number in page.rows])
     return routes.paged(rows, page, SUNSET)
 
@@ -271,6 +308,15 @@ ROUTES: Final = (
         },
     ),
     _global("user_profile", "GET", f"{_PREFIX}/profile", profile),
+    _global("update_profile", "PUT", f"{_PREFIX}/profile", update_profile, reads_body=True),
+    _global("create_user", "POST", f"{_PREFIX}/users", create_user, reads_body=True),
+    _global(
+        "user_peers",
+        "GET",
+        f"{_PREFIX}/peers",
+        peers,
+        query=NUMBER | {"not_in_chat": str, "type": choice("User", "Agent")},
+    ),
     _global(
         "register_agent", "POST", f"{_PREFIX}/agents/register", register_agent, reads_body=True
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -18,6 +19,7 @@ from band_trio.localband.party import (
     Party,
     Role,
     User,
+    UserRole,
     arrival,
     free_handle,
     owner_of,
@@ -28,6 +30,7 @@ from band_trio.localband.room import Execution, Message, Room
 from band_trio.localband.validate import checked_title, known_or_uuid
 from band_trio.protocol import events
 from band_trio.protocol.structure import timestamp_text
+from band_trio.stores.contacts import Contacts
 from band_trio.stores.refusal import conflict, forbidden, invalid, not_found, unauthorized
 
 _TICK: Final = timedelta(microseconds=1)
@@ -83,13 +86,19 @@ class World:
     """(room id, agent id) → the latest report of activity."""
     publish: Publish = attrs.field(default=_nobody, repr=False)
     is_online: Callable[[str], bool] = attrs.field(default=lambda _: False, repr=False)
+    access_changed: Callable[[str], object] = attrs.field(default=lambda _: None, repr=False)
+    """Told the id of a party that is gone, or of a room that somebody may not see any more."""
     watchers: list[Callable[[Push], object]] = attrs.field(factory=list, repr=False)
     """Called with every push, whoever else listens."""
     drifting_cursors: bool = False
     """Cursors count rows, so that pages shift when rows leave a list; some platforms do that."""
+    contacts: Contacts = attrs.field(init=False, repr=False)
     _handles: dict[str, Party] = attrs.field(factory=dict, repr=False)
     _latest: datetime | None = attrs.field(default=None, repr=False)
     _began: datetime | None = attrs.field(default=None, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.contacts = Contacts(self.new_id, self.stamp, self.by_handle)
 
     # ------------------------------------------------------------------ time and news
 
@@ -126,8 +135,8 @@ class World:
 
     # ------------------------------------------------------------------ parties
 
-    def add_user(self, name: str) -> User:
-        """Create a person with a key."""
+    def add_user(self, name: str, role: UserRole = "user") -> User:
+        """Create a person with a key; an admin may create others."""
         handle = free_handle(slug(name), self._handles)
         user = User(
             id=self.new_id(),
@@ -135,6 +144,7 @@ class World:
             handle=handle,
             api_key=f"thnv_u_{self.new_id()}",
             inserted_at=self.stamp(),
+            role=role,
         )
         self._enter(user)
         return user
@@ -158,6 +168,10 @@ class World:
     def _enter(self, party: Party) -> None:
         self.parties[party.id] = self.keys[party.api_key] = self._handles[party.handle] = party
         self.rooms_of[party.id] = {}
+
+    def by_handle(self, handle: str) -> Party | None:
+        """Find a party by its handle, with or without `@`."""
+        return self._handles.get(handle.removeprefix("@"))
 
     def agents_of(self, user: User) -> list[Agent]:
         """Return a person's agents, oldest first."""
@@ -187,18 +201,32 @@ class World:
             raise invalid("/force", "agent has executions; set force to delete it anyway")
         for room in list(self.rooms_of[agent.id].values()):
             self._take_out(room, room.members[agent.id])
+        for contact in self.contacts.forget(agent.id):
+            other = contact.other(agent.id)
+            if isinstance(other, Agent):
+                tell: Callable[[], dict[str, Any]] = partial(dict, id=contact.id)
+                topic = events.agent_contacts(other.id)
+                self.push(topic, "contact_removed", tell, agents=[other.id])
         del self.parties[agent.id], self.keys[agent.api_key], self._handles[agent.handle]
         del self.rooms_of[agent.id]
+        self.access_changed(agent.id)
         return executions
+
+    def may_meet(self, by: Party, party: Party) -> bool:
+        """Tell whether *by* may find a party and bring it into rooms: its own people, its contacts
+        and those of its owner."""
+        owner = owner_of(by)
+        return owner_of(party) is owner or any(
+            self.contacts.between(each, party.id) is not None for each in {by.id, owner.id}
+        )
 
     def peers(self, party: Party, room: Room | None) -> list[Party]:
         """Return whom *party* could add to a room; not itself, nobody who is in *room*."""
-        owner = owner_of(party)
         present = room.members if room is not None else {}
         return [
             p
             for p in self.parties.values()
-            if p is not party and owner_of(p) is owner and p.id not in present
+            if p is not party and p.id not in present and self.may_meet(party, p)
         ]
 
     # ------------------------------------------------------------------ rooms
@@ -272,6 +300,7 @@ class World:
         self.push(topic, "room_deleted", lambda: {"id": room.id}, agents=agents)
         for member in members:
             self._tell_of_room(room, member.party, "room_removed")
+        self.access_changed(room.id)
 
     # ------------------------------------------------------------------ participants
 
@@ -285,7 +314,7 @@ class World:
         if party is None:
             missing = not_found("Participant")
             raise known_or_uuid("participant/participant_id", participant_id, missing)
-        if owner_of(party) is not owner_of(by):
+        if not self.may_meet(by, party):
             raise forbidden("You may not add this participant")
         # Present already comes before the question of role: the row says what the role is.
         if party.id in room.members:
@@ -319,7 +348,7 @@ class World:
             raise forbidden("Agents may not remove users")
 
     def _put_in(self, room: Room, party: Party, role: Role) -> Member:
-        member = Member(party, role)
+        member = Member(party, role, self.stamp())
         present = [agent.id for agent in room.agents()]
         room.members[party.id] = member
         self.rooms_of[party.id][room.id] = room
@@ -339,6 +368,7 @@ class World:
         topic = events.room_participants(room.id)
         self.push(topic, "participant_removed", lambda: arrival(party), agents=present)
         self._tell_of_room(room, party, "room_removed")
+        self.access_changed(room.id)
 
     def _tell_of_room(self, room: Room, party: Party, event: str) -> None:
         if isinstance(party, Agent):

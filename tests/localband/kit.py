@@ -14,7 +14,7 @@ import trio_websocket
 
 from band_trio.config.agent import AgentConfig
 from band_trio.kit.nurseries import hide_nursery
-from band_trio.localband import LocalAgent, LocalBand, LocalRoom
+from band_trio.localband import LocalAgent, LocalBand, LocalRoom, LocalUser
 from band_trio.protocol import codec
 
 
@@ -44,8 +44,10 @@ def transports(band: LocalBand, agent: LocalAgent) -> AgentConfig:
 
 
 @asynccontextmanager
-async def open_rest(band: LocalBand, agent: LocalAgent | None = None) -> AsyncGenerator[Rest]:
-    """Open a client of an agent, or of the platform's person."""
+async def open_rest(
+    band: LocalBand, agent: LocalAgent | LocalUser | None = None
+) -> AsyncGenerator[Rest]:
+    """Open a client of an agent or a person; of the platform's first person by default."""
     key = agent.api_key if agent is not None else band.user_key
     transport = AgentConfig(**band._transports).rest_transport
     async with httpx.AsyncClient(

@@ -24,6 +24,8 @@ from tests.support.for_each import for_each
 
 PURE = [
     "agent_api",
+    "contacts",
+    "contacts_api",
     "control",
     "delivery",
     "mentions",
