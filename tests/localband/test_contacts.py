@@ -10,7 +10,12 @@ import attrs
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from band_trio.localband import LocalBand, LocalUser, open_local_band
 from band_trio.stores.contacts import Action, Contacts
@@ -339,5 +344,5 @@ class Rules(RuleBasedStateMachine):
             self.final[request.id] = request.status
 
 
-Rules.TestCase.settings = settings(stateful_step_count=30)
-test_the_rules_hold_in_any_order = Rules.TestCase
+def test_the_rules_hold_in_any_order() -> None:
+    run_state_machine_as_test(Rules, settings=settings(stateful_step_count=30))

@@ -20,7 +20,7 @@ from band_trio.types import HistoryProvider
 
 E = TypeVar("E", bound=TraceEvent)
 
-MADE_WITH = ("preprocessor", "on_participant_added", "on_participant_removed")
+MADE_WITH = ("contact_config", "preprocessor", "on_participant_added", "on_participant_removed")
 """Arguments of `Agent.create` that a stage passes on."""
 
 PATIENCE = 5000.0

@@ -9,7 +9,13 @@ from typing import Final
 import attrs
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from band_trio.protocol.events import (
     ContactAdded,
@@ -160,8 +166,9 @@ class Pushes(RuleBasedStateMachine):
         assert set(self.book._known) == set(self.truth.contacts), "the lists have the last word"
 
 
-Pushes.TestCase.settings = settings(stateful_step_count=40)
-test_every_contact_event_is_told_once = guarantee(73)(case("C59")(Pushes.TestCase))
+@guarantee(73)
+def test_every_contact_event_is_told_once() -> None:
+    run_state_machine_as_test(Pushes, settings=settings(stateful_step_count=40))
 
 
 @guarantee(73)
