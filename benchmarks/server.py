@@ -18,8 +18,8 @@ import attrs
 import trio
 
 from band_trio.localband.band import LocalBand, open_local_band
+from band_trio.localband.push import Push
 from band_trio.localband.records import RequestRecord
-from band_trio.localband.world import Push
 from band_trio.protocol import codec
 from benchmarks.pipes import Lines
 

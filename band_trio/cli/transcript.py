@@ -11,7 +11,7 @@ import trio
 
 from band_trio.entry.console import Console, Style
 from band_trio.localband import LocalBand
-from band_trio.localband.world import Push
+from band_trio.localband.push import Push
 from band_trio.protocol.codec import dumps
 from band_trio.protocol.events import split_topic
 from band_trio.tools.conversation import replace_uuid_mentions, strip_leading_mentions

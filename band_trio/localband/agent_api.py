@@ -21,7 +21,7 @@ from band_trio.localband.party import Agent, Party, Role, owner_of
 from band_trio.localband.room import Message
 from band_trio.localband.routes import Call, Reply, Route, data, listed
 from band_trio.localband.validate import MESSAGE_BODY_BYTES, new_chat, section
-from band_trio.localband.world import FLAGS, World
+from band_trio.localband.world import World
 from band_trio.stores.refusal import invalid
 
 ROLES: Final = ("owner", "admin", "member")
@@ -38,7 +38,10 @@ def me(call: Call) -> Reply:
         "handle": agent.handle,
         "description": agent.description,
         "owner_uuid": agent.owner.id,
-        "feature_flags": FLAGS,
+        "feature_flags": {
+            "ff_file_transfer": "files" in call.world.features,
+            "ff_room_tasks": "tasks" in call.world.features,
+        },
         "tags": [],
         "listed_in_directory": False,
         "avatar_url": None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,6 +14,7 @@ import trio
 
 from band_trio.config.agent import AgentConfig
 from band_trio.config.endpoints import SOCKET_PATH
+from band_trio.errors import BandConfigError
 from band_trio.kit.nurseries import hide_nursery
 from band_trio.localband import control, posting
 from band_trio.localband.delivery import State
@@ -22,11 +23,12 @@ from band_trio.localband.faults import Faults
 from band_trio.localband.hub import Hub, Session
 from band_trio.localband.memory import MemorySockets, MemoryTransport
 from band_trio.localband.party import Agent, Party, Ref, UserRole, id_of
+from band_trio.localband.push import Push
 from band_trio.localband.records import Log
 from band_trio.localband.rest import make_app
 from band_trio.localband.server import open_server
 from band_trio.localband.user import LocalUser
-from band_trio.localband.world import Push, World
+from band_trio.localband.world import FEATURES, World
 from band_trio.protocol.events import Mode
 from band_trio.protocol.phoenix import Frame
 from band_trio.stores.refusal import api_errors
@@ -262,6 +264,7 @@ async def open_local_band(
     new_id: Callable[[], str] | None = None,
     user_name: str = "Demo User",
     idle_seconds: float = 60.0,
+    without: Collection[str] = (),
 ) -> AsyncGenerator[LocalBand]:
     """Open a platform with one person on it.
 
@@ -273,11 +276,19 @@ async def open_local_band(
         new_id: Makes unique ids; UUIDs by default.
         user_name: The person's name.
         idle_seconds: A socket whose peer is silent for this long is closed.
+        without: What this platform does not have: any of `files`, `tasks`, `memories`.
 
     Raises:
         OSError: the port is taken.
+        BandConfigError: *without* names something else.
     """
+    if unknown := set(without) - FEATURES:
+        raise BandConfigError(
+            f"open_local_band has no feature {min(unknown)!r}; without is any of "
+            f"{', '.join(sorted(FEATURES))}."
+        )
     world = World(now or _clock(), new_id or (lambda: str(uuid4())))
+    world.features = FEATURES - set(without)
     world.elapsed()
     user = world.add_user(user_name)
     faults = Faults()

@@ -13,9 +13,10 @@ from band_trio.localband.fault_rules import Cut, PushAction, PushFacts, PushRule
 from band_trio.localband.faults import Faults
 from band_trio.localband.outbox import Close, Outbox
 from band_trio.localband.party import Agent, Party, User
+from band_trio.localband.push import Push
 from band_trio.localband.records import TEXT_CHARS, PushRecord, SocketRecord
 from band_trio.localband.routes import Reply
-from band_trio.localband.world import Push, World
+from band_trio.localband.world import World
 from band_trio.protocol import events
 from band_trio.protocol.phoenix import Frame
 from band_trio.stores.refusal import Refusal, forbidden

@@ -13,6 +13,7 @@ from band_trio.localband.records import ActivityRecord
 from band_trio.localband.room import Message, Room
 from band_trio.localband.world import World
 from band_trio.protocol import events
+from band_trio.protocol.holdings import Attachment
 from band_trio.stores.refusal import invalid, not_found, stopped
 
 
@@ -28,8 +29,16 @@ def post_message(world: World, room: Room, sender: Party, body: Any) -> Message:
     content = validate.message_content(message.get("content"))
     members = {party_id: member.party for party_id, member in room.members.items()}
     mentions = resolve(message.get("mentions"), members, sender)
-    validate.no_attachments(message)
-    return _append(world, room, sender, rewrite(content, mentions), "text", mentions, {})
+    files = _attached(room, validate.attachment_ids(message))
+    content = rewrite(content, mentions)
+    return _append(world, room, sender, content, "text", mentions, {}, files)
+
+
+def _attached(room: Room, ids: list[str]) -> list[Attachment]:
+    known = room.files.files if room.files is not None else {}
+    if not all(each in known for each in ids):
+        raise validate.unknown_attachment()
+    return [known[each] for each in ids]
 
 
 def say(world: World, room: Room, sender: Party, content: str, mentions: Sequence[Ref]) -> Message:
@@ -64,6 +73,7 @@ def _append(
     kind: str,
     mentions: list[Mentioned],
     metadata: dict[str, Any],
+    attachments: Sequence[Attachment] = (),
 ) -> Message:
     at = world.stamp()
     message = Message(
@@ -75,6 +85,7 @@ def _append(
         sender=sender,
         mentions=mentions,
         metadata=metadata,
+        attachments=list(attachments),
         inserted_at=at,
         updated_at=at,
     )

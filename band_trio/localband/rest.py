@@ -15,7 +15,14 @@ from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from band_trio.localband import agent_api, contacts_api, user_api
+from band_trio.localband import (
+    agent_api,
+    contacts_api,
+    files_api,
+    memories_api,
+    tasks_api,
+    user_api,
+)
 from band_trio.localband.fault_rules import RequestFacts, RequestRule
 from band_trio.localband.faults import Faults
 from band_trio.localband.paging import read_query
@@ -37,13 +44,26 @@ from band_trio.stores.refusal import (
 CUT: Final = "localband.cut"
 """Extension of the ASGI scope, and type of a message: the transport can cut the connection."""
 
+AGENT_ROUTES: Final = (
+    *agent_api.ROUTES,
+    *contacts_api.AGENT_ROUTES,
+    *memories_api.AGENT_ROUTES,
+    *tasks_api.AGENT_ROUTES,
+    *files_api.AGENT_ROUTES,
+)
+USER_ROUTES: Final = (
+    *user_api.ROUTES,
+    *contacts_api.USER_ROUTES,
+    *memories_api.USER_ROUTES,
+    *files_api.USER_ROUTES,
+)
 _JSON: Final = (b"content-type", b"application/json")
 
 
 def make_app(world: World, faults: Faults) -> ASGIApp:
     """Build the application of all REST routes; upgrades are refused, sockets do not come here."""
-    agents = _router(world, faults, (*agent_api.ROUTES, *contacts_api.AGENT_ROUTES))
-    persons = _router(world, faults, (*user_api.ROUTES, *contacts_api.USER_ROUTES))
+    agents = _router(world, faults, AGENT_ROUTES)
+    persons = _router(world, faults, USER_ROUTES)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -152,6 +172,8 @@ class _Request:
     path: str
     params: Mapping[str, str]
     query: str
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    """Read for routes whose bodies are raw."""
     raw: bytes = b""
     refusal: Refusal | None = None
     """Why the body was not read, or not to its end."""
@@ -159,6 +181,9 @@ class _Request:
     @classmethod
     def read(cls, scope: Scope, route: Route | None) -> _Request:
         key = next((value for name, value in scope["headers"] if name == b"x-api-key"), b"")
+        headers = {}
+        if route is not None and route.raw:
+            headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in scope["headers"]}
         return cls(
             scope["method"],
             route,
@@ -166,6 +191,7 @@ class _Request:
             scope["path"],
             scope.get("path_params", {}),
             scope["query_string"].decode("latin-1"),
+            headers,
         )
 
     def note(self, world: World) -> RequestRecord:
@@ -188,6 +214,12 @@ class _Request:
         party = authenticate(world, self.key)
         if self.route is None:
             raise miss()
+        if self.route.feature is not None and self.route.feature not in world.features:
+            raise (
+                forbidden("Your plan has no memories")
+                if self.route.feature == "memories"
+                else miss()
+            )
         if party.kind != self.route.caller:
             raise forbidden(f"This route is for {self.route.caller.lower()} keys")
         return self.route, party
@@ -200,8 +232,8 @@ class _Request:
         values: dict[str, Any] = {}
         if self.query:
             values = read_query(parse_qsl(self.query, keep_blank_values=True), route.query)
-        body = _body(self.raw) if route.reads_body else None
-        return Call(world, party, self.params, values, body, room)
+        body = self.raw if route.raw else _body(self.raw) if route.reads_body else None
+        return Call(world, party, self.params, values, body, room, self.headers)
 
 
 def _facts(record: RequestRecord, raw: bytes) -> RequestFacts:
@@ -250,10 +282,11 @@ async def _read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 async def _send_reply(send: Send, reply: Reply, raw: bytes | None = None) -> None:
     body = raw if raw is not None else b""
+    is_json = reply.body is not None and not isinstance(reply.body, bytes)
     if raw is None and reply.body is not None:
-        body = codec.dumps(reply.body)
+        body = codec.dumps(reply.body) if is_json else reply.body
     headers = [(k.encode(), v.encode()) for k, v in reply.headers.items()]
-    if reply.body is not None:
+    if is_json:
         headers.append(_JSON)
     if reply.status != 204:
         headers.append((b"content-length", str(len(body)).encode()))

@@ -56,8 +56,10 @@ class Call:
     query: Mapping[str, Any]
     """Declared parameters that were given, parsed."""
     body: Any
-    """The parsed JSON body, None where the route takes none."""
+    """The parsed JSON body, or the bytes of a raw one; None where the route takes none."""
     found: Room | None
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    """By lower-case name, for routes whose bodies are raw."""
 
     @property
     def room(self) -> Room:
@@ -98,5 +100,9 @@ class Route:
     reads_body: bool = False
     body_bytes: int = JSON_BYTES
     """More is refused with 413, on routes that do not look at their body too."""
+    raw: bool = False
+    """Whether its bodies are bytes."""
+    feature: str | None = None
+    """What a platform may be without."""
     posts: bool = False
     """Refused with 403 while the agent is stopped in the room."""

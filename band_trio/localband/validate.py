@@ -65,23 +65,24 @@ def message_content(value: Any) -> str:
     return content
 
 
-def no_attachments(message: dict[str, Any]) -> None:
-    """Check `attachment_ids`; this platform has no files, so none can be known.
+def attachment_ids(message: dict[str, Any]) -> list[str]:
+    """Check `attachment_ids`; whether there are such files is not known here.
 
     Raises:
         Refusal: 422.
     """
-    if "attachment_ids" not in message:
-        return
-    ids, pointer = message["attachment_ids"], "/message/attachment_ids"
+    ids, pointer = message.get("attachment_ids", []), "/message/attachment_ids"
     if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids):
         raise invalid(pointer, "must be a list of ids")
     if len(ids) > ATTACHMENTS:
         raise invalid(pointer, f"should have at most {ATTACHMENTS} item(s)")
-    if ids:
-        raise Refusal(
-            422, "unknown_attachment", "unknown_attachment", details={pointer: ["unknown"]}
-        )
+    return ids
+
+
+def unknown_attachment() -> Refusal:
+    """Return the answer to a message with a file that is not in its room."""
+    details = {"/message/attachment_ids": ["unknown"]}
+    return Refusal(422, "unknown_attachment", "unknown_attachment", details=details)
 
 
 def event(body: Any) -> tuple[str, str, dict[str, Any]]:

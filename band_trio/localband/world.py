@@ -25,46 +25,21 @@ from band_trio.localband.party import (
     owner_of,
     slug,
 )
+from band_trio.localband.push import Publish, Push, nobody
 from band_trio.localband.records import Log
 from band_trio.localband.room import Execution, Message, Room
 from band_trio.localband.validate import checked_title, known_or_uuid
 from band_trio.protocol import events
 from band_trio.protocol.structure import timestamp_text
 from band_trio.stores.contacts import Contacts
+from band_trio.stores.files import RoomFiles
+from band_trio.stores.memories import MemoryStore
 from band_trio.stores.refusal import conflict, forbidden, invalid, not_found, unauthorized
+from band_trio.stores.tasks import RoomTasks
 
 _TICK: Final = timedelta(microseconds=1)
-FLAGS: Final = {"ff_file_transfer": False, "ff_room_tasks": False}
-
-
-@attrs.define(eq=False)
-class Push:
-    """Something to tell the sockets that joined *topic*."""
-
-    topic: str
-    event: str
-    make: Callable[[], dict[str, Any]] = attrs.field(repr=False)
-    """Builds the payload; not called when nobody listens."""
-    agents: Collection[str] = ()
-    """Ids of the agents that may get it."""
-    users: bool = True
-    """Whether persons get it."""
-    _payload: dict[str, Any] | None = attrs.field(default=None, init=False, repr=False)
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        """The payload, built once."""
-        if self._payload is None:
-            self._payload = self.make()
-        return self._payload
-
-
-Publish = Callable[[Push], Collection[str]]
-"""Carries a push to the sockets; returns the ids of the agents that were sent it."""
-
-
-def _nobody(push: Push) -> Collection[str]:
-    return ()
+FEATURES: Final = frozenset({"files", "tasks", "memories"})
+"""What a platform may be without."""
 
 
 @attrs.define(eq=False)
@@ -84,7 +59,7 @@ class World:
     messages: dict[str, Message] = attrs.field(factory=dict, repr=False)
     working: dict[tuple[str, str], bool] = attrs.field(factory=dict, repr=False)
     """(room id, agent id) → the latest report of activity."""
-    publish: Publish = attrs.field(default=_nobody, repr=False)
+    publish: Publish = attrs.field(default=nobody, repr=False)
     is_online: Callable[[str], bool] = attrs.field(default=lambda _: False, repr=False)
     access_changed: Callable[[str], object] = attrs.field(default=lambda _: None, repr=False)
     """Told the id of a party that is gone, or of a room that somebody may not see any more."""
@@ -92,12 +67,15 @@ class World:
     """Called with every push, whoever else listens."""
     drifting_cursors: bool = False
     """Cursors count rows, so that pages shift when rows leave a list; some platforms do that."""
+    features: Collection[str] = FEATURES
+    memories: MemoryStore = attrs.field(init=False, repr=False)
     contacts: Contacts = attrs.field(init=False, repr=False)
     _handles: dict[str, Party] = attrs.field(factory=dict, repr=False)
     _latest: datetime | None = attrs.field(default=None, repr=False)
     _began: datetime | None = attrs.field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        self.memories = MemoryStore(self.new_id, self.stamp)
         self.contacts = Contacts(self.new_id, self.stamp, self.by_handle)
 
     # ------------------------------------------------------------------ time and news
@@ -264,6 +242,18 @@ class World:
         if not any(owner_of(each) is owner_of(party) for each in owners):
             raise forbidden("Only the owner may do that")
         return room
+
+    def tasks_of(self, room: Room) -> RoomTasks:
+        """Return the tasks and the board of a room."""
+        if room.tasks is None:
+            room.tasks = RoomTasks(room.id, self.new_id, self.stamp)
+        return room.tasks
+
+    def files_of(self, room: Room) -> RoomFiles:
+        """Return the files of a room."""
+        if room.files is None:
+            room.files = RoomFiles(self.new_id)
+        return room.files
 
     def create_room(self, owner: Party, title: str | None, task_id: str | None = None) -> Room:
         """Create a room; its owner hears `room_added` too (platform docs, agent_rooms)."""

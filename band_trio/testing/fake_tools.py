@@ -102,7 +102,7 @@ class FakeAgentTools(FakeRecords, AgentTools):
             memory_source=agent_id,
             files=read_files(files),
             tasks=read_tasks(tasks),
-            board=read_board(board),
+            first_board=read_board(board),
             task_actor=agent_id or FAKE_ACTOR,
             on_change=self._note,
         )
