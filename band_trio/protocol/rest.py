@@ -161,6 +161,13 @@ class Delivery:
         return structure(raw, cls)
 
     @property
+    def reopened(self) -> bool:
+        """Whether there is a live attempt although an earlier one has succeeded: a claim that was
+        carried out late opens a message again."""
+        succeeded = any(attempt.status == "success" for attempt in self.attempts or ())
+        return self.status == "processing" and succeeded
+
+    @property
     def spent(self) -> int | None:
         """Attempts that failed; None where the platform does not list any."""
         if self.attempts is None:

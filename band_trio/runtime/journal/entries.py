@@ -126,6 +126,7 @@ MOVES: Final[dict[Move, Step]] = {
         Phase.RUNNING,
         *_WAITING,
         Phase.GIVEN_UP,
+        Phase.CONFIRMED,
     ),
     Move.CONFIRM: _step(Phase.CONFIRMED, "the mark of a success is final", Phase.DECIDED),
     Move.GIVE_UP: _step(
@@ -150,7 +151,7 @@ CAPACITY: Final = {
 phases there is one entry at a time, or as many verdicts as `room_unsettled` lets wait."""
 _TOLD_AGAIN: Final = {Phase.CONFIRMED, Phase.GIVEN_UP, Phase.REFUSED, Phase.ASIDE}
 """Phases for which the row is dropped: before such a message runs, the list tells of it."""
-_OVER: Final = {Phase.CONFIRMED, Phase.GIVEN_UP}
+OVER: Final = {Phase.CONFIRMED, Phase.GIVEN_UP}
 """Those of them that it does not run from. For the others a pushed row is kept: it may be an edit
 that is newer than the page of the list that is being looked through."""
 
@@ -289,7 +290,7 @@ class Entries:
         if entry is None:
             entry = Entry(message.id, inserted_at=message.inserted_at)
             self.move(entry, Move.SEE)
-        if entry.phase not in _OVER:
+        if entry.phase not in OVER:
             entry.take(message)
         attempts = delivery.attempts
         if attempts:

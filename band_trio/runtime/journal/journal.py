@@ -23,15 +23,16 @@ import attrs
 
 from band_trio.config.agent import SessionConfig
 from band_trio.protocol.events import Mode
-from band_trio.protocol.rest import ChatMessage
+from band_trio.protocol.rest import ChatMessage, Delivery
 from band_trio.runtime.journal.answers import FINAL, ClaimOutcome, ClaimResult, MarkResult
 from band_trio.runtime.journal.control import RoomControl
-from band_trio.runtime.journal.entries import CAPACITY, Entries, Entry, Move, Phase
+from band_trio.runtime.journal.entries import CAPACITY, OVER, Entries, Entry, Move, Phase
 from band_trio.runtime.journal.reads import Dirty, Reads
 from band_trio.runtime.journal.todo import Probe, Read, Run, Settle, Todo, Wait
 from band_trio.runtime.journal.verdict import (
     CLAIMED_LATE,
     DONE,
+    DONE_BEFORE,
     NOT_ACCEPTED,
     Fate,
     Mark,
@@ -259,19 +260,27 @@ class Journal:
         if delivery.status == "processed" or not self.is_for_us(message):
             return None
         entry = self.entries.see(message, delivery)
-        given_up = entry.phase is Phase.GIVEN_UP
-        if not given_up and (entry.phase is Phase.HELD or not self._is_ready(entry, now)):
+        if entry.phase in OVER:
+            return self._settle_again(entry, delivery, now)
+        if entry.phase is Phase.HELD or not self._is_ready(entry, now):
             return None
-        if given_up or (self.is_used_up(entry) and not entry.owed):
-            if delivery.status == "processing" and entry.until <= now:
-                # A claim of ours was carried out after the last mark; a list may lag behind, too.
-                entry.until = now + self._session.refused_recheck_seconds
-                return Settle(self._decide(entry, CLAIMED_LATE, now, claimed=True))
-            if not given_up:  # it was told when that happened
-                self.entries.move(entry, Move.GIVE_UP)
-            return None
+        entry.owed |= delivery.reopened
+        if self.is_used_up(entry) and not entry.owed:
+            self.entries.move(entry, Move.GIVE_UP)  # it was told when that happened
+            return self._settle_again(entry, delivery, now)
         entry.take(message)
         return self._run_or_settle(entry, now)
+
+    def _settle_again(self, entry: Entry, delivery: Delivery, now: float) -> Settle | None:
+        """Mark a message that is over, if a claim of ours was carried out after its last mark."""
+        done = entry.phase is Phase.CONFIRMED
+        live = delivery.reopened if done else delivery.status == "processing"
+        if not live or entry.until > now:
+            return None
+        # Not at each read: a list may lag behind.
+        entry.until = now + self._session.refused_recheck_seconds
+        verdict = DONE_BEFORE if done else CLAIMED_LATE
+        return Settle(self._decide(entry, verdict, now, claimed=True))
 
     def read_ended(
         self, epoch: int, now: float, served_at: datetime | None, *, found: bool
@@ -397,7 +406,8 @@ class Journal:
         """The platform knows, or does not want to; there is nothing left to tell it."""
         entry.mark = None
         done = mark.verdict.fate is Fate.PROCESSED
-        entry.owed = done and result is not MarkResult.ACCEPTED
+        new = mark.verdict is not DONE_BEFORE
+        entry.owed = done and new and result is not MarkResult.ACCEPTED
         if entry.owed:  # it may stay on the list, as when we left the room for a moment
             later = now + self._session.refused_recheck_seconds
             entry.until = -math.inf if mark.orphan else later

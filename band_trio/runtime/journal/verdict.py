@@ -64,6 +64,8 @@ class Verdict:
 
 
 DONE: Final = Verdict(Fate.PROCESSED)
+DONE_BEFORE: Final = Verdict(Fate.PROCESSED)
+"""About an attempt that nothing runs in: the claim was carried out after its message was done."""
 CLAIMED_LATE: Final = Verdict(
     Fate.FAILED, error="the runs of this message are used up", plain_error="used up"
 )
