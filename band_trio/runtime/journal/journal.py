@@ -264,7 +264,6 @@ class Journal:
             return self._settle_again(entry, delivery, now)
         if entry.phase is Phase.HELD or not self._is_ready(entry, now):
             return None
-        entry.owed |= delivery.reopened
         if self.is_used_up(entry) and not entry.owed:
             self.entries.move(entry, Move.GIVE_UP)  # it was told when that happened
             return self._settle_again(entry, delivery, now)
