@@ -214,12 +214,9 @@ class _Request:
         party = authenticate(world, self.key)
         if self.route is None:
             raise miss()
-        if self.route.feature is not None and self.route.feature not in world.features:
-            raise (
-                forbidden("Your plan has no memories")
-                if self.route.feature == "memories"
-                else miss()
-            )
+        if self.route.feature not in (None, *world.features):
+            plan = self.route.feature == "memories"
+            raise forbidden("Your plan has no memories") if plan else not_found()
         if party.kind != self.route.caller:
             raise forbidden(f"This route is for {self.route.caller.lower()} keys")
         return self.route, party

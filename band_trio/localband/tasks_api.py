@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
+import attrs
+
 from band_trio.localband.paging import CURSOR, View, choice
 from band_trio.localband.routes import Call, Reply, Route, data, listed
 from band_trio.localband.world import World
@@ -27,18 +29,18 @@ def _actor(call: Call) -> dict[str, Any]:
 
 
 def render(task: Task) -> dict[str, Any]:
-    """Return a `Task`; the history only where it is there."""
-    row = unstructure(task)
+    """Return a `Task`, null where a value is not set; the history only where it is there."""
+    return _without_history(attrs.asdict(task))
+
+
+def _without_history(row: dict[str, Any]) -> dict[str, Any]:
     if row["history"] is None:
         del row["history"], row["history_truncated"]
     return row
 
 
 def _render_board(call: Call, board: Board) -> dict[str, Any]:
-    row = unstructure(board) | {"chat_room_id": call.room.id}
-    if row["history"] is None:
-        del row["history"], row["history_truncated"]
-    return row
+    return _without_history(attrs.asdict(board) | {"chat_room_id": call.room.id})
 
 
 def _tell(call: Call, event: str, row: dict[str, Any]) -> None:
