@@ -104,6 +104,9 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_port, default=0, metavar="N", help=texts.ARG_PORT)
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help=texts.ARG_HOST)
+    parser.add_argument("--allow-remote", action="store_true", help=texts.ARG_ALLOW_REMOTE)
+    parser.add_argument("--seed", metavar="FILE", help=texts.ARG_SEED)
     parser.add_argument("--json", action="store_true", help=texts.ARG_JSON)
     parser.set_defaults(command=_serve)
 

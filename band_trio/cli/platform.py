@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from ipaddress import ip_address
 
 import trio
 
@@ -12,6 +13,7 @@ from band_trio.cli.errors import CliError
 from band_trio.entry.console import Console
 from band_trio.entry.exits import Exit
 from band_trio.entry.signals import StopSignals, stop_signals
+from band_trio.errors import BandConfigError
 from band_trio.kit.leaves import leaf_errors
 from band_trio.protocol.codec import dumps
 
@@ -28,25 +30,37 @@ def demo(options: argparse.Namespace) -> Exit:
 def serve(options: argparse.Namespace) -> Exit:
     """Run `band-trio serve`."""
     _need_extra("serve")
+    if not (options.allow_remote or _is_loopback(options.host)):
+        raise CliError(texts.remote_host(options.host), Exit.USAGE)
     with stop_signals() as signals:
         try:
-            return signals.run(partial(_serve, signals, options.port, as_json=options.json))
+            return signals.run(partial(_serve, signals, options))
+        except BandConfigError as exc:
+            raise CliError(str(exc), Exit.USAGE) from None
         except (OSError, ExceptionGroup) as exc:
             for leaf in leaf_errors(exc):
-                if isinstance(leaf, OSError) and options.port:
+                if isinstance(leaf, OSError):
                     reason = (leaf.strerror or str(leaf)).lower()
-                    text = texts.port_taken(options.port, reason)
+                    text = texts.port_taken(options.host, options.port, reason)
                     raise CliError(text, Exit.FAILED) from None
             raise
 
 
-async def _serve(signals: StopSignals, port: int, *, as_json: bool) -> Exit:
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _serve(signals: StopSignals, options: argparse.Namespace) -> Exit:
     from band_trio.localband import open_local_band
 
     console = Console()
-    async with trio.open_nursery() as nursery, open_local_band(port=port) as band:
+    opened = open_local_band(host=options.host, port=options.port, seed=options.seed)
+    async with trio.open_nursery() as nursery, opened as band:
         wait = await nursery.start(_first_signal, signals)
-        if as_json:
+        if options.json:
             names = ("rest_url", "ws_url", "user_key")
             console.line(dumps({name: getattr(band, name) for name in names}).decode())
         else:

@@ -53,9 +53,10 @@ ARG_WS_URL: Final = "its socket (default: derived from the REST URL)"
 ARG_PATIENCE: Final = "how long to go on trying to reach the platform at the start (default: 120)"
 ARG_GRACE: Final = "how long running turns may take after the first Ctrl-C (default: 30)"
 ARG_INSECURE: Final = "permit http:// and ws:// beyond this machine"
-ARG_PORT: Final = (
-    "port for REST; 0, the default, picks a free one. The socket has another, free port"
-)
+ARG_PORT: Final = "port for REST and sockets; 0, the default, picks a free one"
+ARG_HOST: Final = "address to listen on; 127.0.0.1 by default, others need --allow-remote"
+ARG_ALLOW_REMOTE: Final = "listen where other machines reach it; keys travel unencrypted"
+ARG_SEED: Final = "YAML file with people, agents, rooms and messages, their ids and keys fixed"
 ARG_JSON: Final = "print one JSON object with rest_url, ws_url and user_key instead of text"
 ARG_KEEP: Final = "leave platform and agents running after the scenes, until Ctrl-C"
 ARG_VERBOSE: Final = "also log what goes well"
@@ -82,9 +83,17 @@ def extra_missing(command: str, module: str) -> str:
     )
 
 
-def port_taken(port: int, reason: str) -> str:
+def port_taken(host: str, port: int, reason: str) -> str:
     """Say that the platform cannot listen."""
-    return f"cannot listen on 127.0.0.1:{port}: {reason}. Choose another one with --port, or 0."
+    return f"cannot listen on {host}:{port}: {reason}. Choose others with --host and --port, or port 0."
+
+
+def remote_host(host: str) -> str:
+    """Refuse an address that others reach."""
+    return (
+        f"--host {host} is no loopback address: other machines would reach the platform, and its keys "
+        "travel unencrypted. Add --allow-remote if that is what you want"
+    )
 
 
 def not_a_target(target: str) -> str:
@@ -157,6 +166,7 @@ def serve_lines(band: LocalBand) -> list[str]:
         f"REST      {band.rest_url}",
         f"socket    {band.ws_url}",
         f"user key  {band.user_key}",
+        *(f"agent     {each.handle}: id {each.id}, key {each.api_key}" for each in band.agents()),
         "",
         "Register an agent; the answer holds its id and key:",
         *curl(band, "/agents/register", '{"agent": {"name": "Echo", "description": "Repeats"}}'),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -26,6 +27,7 @@ from band_trio.localband.party import Agent, Party, Ref, UserRole, id_of
 from band_trio.localband.push import Push
 from band_trio.localband.records import Log
 from band_trio.localband.rest import make_app
+from band_trio.localband.seed import plant, read_seed
 from band_trio.localband.server import open_server
 from band_trio.localband.user import LocalUser
 from band_trio.localband.world import FEATURES, World
@@ -83,6 +85,14 @@ class LocalBand:
         """Create an agent, of the person `user` unless an *owner* is named."""
         agent = self.world.add_agent((owner or self.user).party, name, description)
         return LocalAgent(agent.id, agent.name, agent.handle, agent.description, agent.api_key)
+
+    def agents(self) -> list[LocalAgent]:
+        """Return all agents of the platform, oldest first."""
+        return [
+            LocalAgent(p.id, p.name, p.handle, p.description, p.api_key)
+            for p in self.world.parties.values()
+            if isinstance(p, Agent)
+        ]
 
     async def say_as(
         self,
@@ -259,7 +269,9 @@ def _clock() -> Callable[[], datetime]:
 async def open_local_band(
     *,
     memory: bool = False,
+    host: str = "127.0.0.1",
     port: int = 0,
+    seed: str | Path | Mapping[str, Any] | None = None,
     now: Callable[[], datetime] | None = None,
     new_id: Callable[[], str] | None = None,
     user_name: str = "Demo User",
@@ -270,17 +282,20 @@ async def open_local_band(
 
     Args:
         memory: No sockets: clients use the transports of `LocalBand.connection`. Else the
-            platform listens on 127.0.0.1.
+            platform listens on *host*, REST and sockets on one port.
+        host: The address to listen on. Whoever reaches it is held off by keys only.
         port: 0 picks a free one.
+        seed: Who and what is there from the start, with fixed ids and keys: a YAML file, or what
+            one would hold (see `band_trio.localband.seed`). Its first person is `user`.
         now: The platform's time, with a zone; by default it runs with trio's clock.
         new_id: Makes unique ids; UUIDs by default.
-        user_name: The person's name.
+        user_name: The person's name, where there is no seed.
         idle_seconds: A socket whose peer is silent for this long is closed.
         without: What this platform does not have: any of `files`, `tasks`, `memories`.
 
     Raises:
         OSError: the port is taken.
-        BandConfigError: *without* names something else.
+        BandConfigError: *without* names something else, or the seed does not fit.
     """
     if unknown := set(without) - FEATURES:
         raise BandConfigError(
@@ -290,14 +305,14 @@ async def open_local_band(
     world = World(now or _clock(), new_id or (lambda: str(uuid4())))
     world.features = FEATURES - set(without)
     world.elapsed()
-    user = world.add_user(user_name)
+    user = plant(world, read_seed(seed)) if seed is not None else world.add_user(user_name)
     faults = Faults()
     with hide_nursery("open_local_band"):
         async with trio.open_nursery() as nursery:
             hub = Hub(world, faults, nursery, idle_seconds, GOODBYE_SECONDS)
             world.publish, world.is_online = hub.publish, hub.is_online
             world.access_changed = hub.access_changed
-            open_face = _in_memory if memory else partial(_on_loopback, port=port)
+            open_face = _in_memory if memory else partial(_on_network, host=host, port=port)
             async with open_face(hub, nursery) as face:
                 band = LocalBand(
                     **face,
@@ -330,13 +345,14 @@ async def _in_memory(hub: Hub, nursery: trio.Nursery) -> AsyncGenerator[dict[str
 
 
 @asynccontextmanager
-async def _on_loopback(
-    hub: Hub, nursery: trio.Nursery, port: int
+async def _on_network(
+    hub: Hub, nursery: trio.Nursery, host: str, port: int
 ) -> AsyncGenerator[dict[str, Any]]:
-    async with open_server(make_app(hub.world, hub.faults), hub, port) as bound:
+    name = f"[{host}]" if ":" in host else host
+    async with open_server(make_app(hub.world, hub.faults), hub, host, port) as bound:
         yield {
-            "rest_url": f"http://127.0.0.1:{bound}",
-            "ws_url": f"ws://127.0.0.1:{bound}{SOCKET_PATH}",
+            "rest_url": f"http://{name}:{bound}",
+            "ws_url": f"ws://{name}:{bound}{SOCKET_PATH}",
         }
         await _say_goodbye(hub)
 

@@ -29,7 +29,7 @@ from band_trio.localband.paging import read_query
 from band_trio.localband.party import Party
 from band_trio.localband.records import TEXT_CHARS, RequestRecord
 from band_trio.localband.routes import Call, Reply, Route
-from band_trio.localband.world import World, authenticate
+from band_trio.localband.world import World
 from band_trio.protocol import codec
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.stores.refusal import (
@@ -39,6 +39,7 @@ from band_trio.stores.refusal import (
     not_found,
     stopped,
     too_large,
+    unauthorized,
 )
 
 CUT: Final = "localband.cut"
@@ -211,7 +212,9 @@ class _Request:
 
     def admit(self, world: World, miss: Callable[[], Refusal]) -> tuple[Route, Party]:
         """Check what needs no body, in the order of the contract: 401, no route, 403 kind of key."""
-        party = authenticate(world, self.key)
+        party = world.keys.get(self.key)
+        if party is None:
+            raise unauthorized()
         if self.route is None:
             raise miss()
         if self.route.feature not in (None, *world.features):

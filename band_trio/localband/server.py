@@ -1,4 +1,4 @@
-"""The loopback face: REST and the channels on one port of 127.0.0.1.
+"""The network face: REST and the channels on one port.
 
 Connections are taken here, because the bytes of a socket must be cut and counted; by its first
 line one goes to `serve_socket` or to Hypercorn. What bounds a connection for REST:
@@ -61,16 +61,16 @@ def loopback_config() -> Config:
 
 
 @asynccontextmanager
-async def open_server(app: ASGIApp, hub: Hub, port: int) -> AsyncGenerator[int]:
+async def open_server(app: ASGIApp, hub: Hub, host: str, port: int) -> AsyncGenerator[int]:
     """Serve *app* and the sockets of *hub* until the block ends; yields the port that was bound.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is taken, or the address is none of this machine.
     """
     # The cast: both sides mean ASGI, each with types of its own.
     server = _Server(hub, ASGIWrapper(cast("ASGIFramework", Unread(app))))
     async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+        listeners = await trio.open_tcp_listeners(port, host=host)
         for each in listeners:
             # Accepted sockets inherit it. Linux only; elsewhere the bound is missing.
             if hasattr(socket, "TCP_USER_TIMEOUT"):

@@ -34,7 +34,7 @@ from band_trio.protocol.structure import timestamp_text
 from band_trio.stores.contacts import Contacts
 from band_trio.stores.files import RoomFiles
 from band_trio.stores.memories import MemoryStore
-from band_trio.stores.refusal import conflict, forbidden, invalid, not_found, unauthorized
+from band_trio.stores.refusal import conflict, forbidden, invalid, not_found
 from band_trio.stores.tasks import RoomTasks
 
 _TICK: Final = timedelta(microseconds=1)
@@ -113,30 +113,46 @@ class World:
 
     # ------------------------------------------------------------------ parties
 
-    def add_user(self, name: str, role: UserRole = "user") -> User:
+    def add_user(
+        self,
+        name: str,
+        role: UserRole = "user",
+        *,
+        party_id: str | None = None,
+        handle: str | None = None,
+        key: str | None = None,
+    ) -> User:
         """Create a person with a key; an admin may create others."""
-        handle = free_handle(slug(name), self._handles)
         user = User(
-            id=self.new_id(),
+            id=party_id or self.new_id(),
             name=name,
-            handle=handle,
-            api_key=f"thnv_u_{self.new_id()}",
+            handle=handle or free_handle(slug(name), self._handles),
+            api_key=key or f"thnv_u_{self.new_id()}",
             inserted_at=self.stamp(),
             role=role,
         )
         self._enter(user)
         return user
 
-    def add_agent(self, owner: User, name: str, description: str) -> Agent:
+    def add_agent(
+        self,
+        owner: User,
+        name: str,
+        description: str,
+        *,
+        party_id: str | None = None,
+        handle: str | None = None,
+        key: str | None = None,
+    ) -> Agent:
         """Create an agent with a key."""
         at = self.stamp()
         agent = Agent(
-            id=self.new_id(),
+            id=party_id or self.new_id(),
             name=name,
-            handle=free_handle(f"{owner.handle}/{slug(name)}", self._handles),
+            handle=handle or free_handle(f"{owner.handle}/{slug(name)}", self._handles),
             description=description,
             owner=owner,
-            api_key=f"thnv_a_{self.new_id()}",
+            api_key=key or f"thnv_a_{self.new_id()}",
             inserted_at=at,
             updated_at=at,
         )
@@ -255,10 +271,17 @@ class World:
             room.files = RoomFiles(self.new_id)
         return room.files
 
-    def create_room(self, owner: Party, title: str | None, task_id: str | None = None) -> Room:
+    def create_room(
+        self,
+        owner: Party,
+        title: str | None,
+        task_id: str | None = None,
+        *,
+        room_id: str | None = None,
+    ) -> Room:
         """Create a room; its owner hears `room_added` too (platform docs, agent_rooms)."""
         at = self.stamp()
-        room = Room(self.new_id(), title, task_id, at, at)
+        room = Room(room_id or self.new_id(), title, task_id, at, at)
         self.rooms[room.id] = room
         self._put_in(room, owner, "owner")
         return room
@@ -365,15 +388,3 @@ class World:
             self.push(events.agent_rooms(party.id), event, room.render, agents=[party.id])
         else:
             self.push(f"user_rooms:{party.id}", event, room.render_for_user)
-
-
-def authenticate(world: World, api_key: str | None) -> Party:
-    """Find whose key this is.
-
-    Raises:
-        Refusal: 401.
-    """
-    party = world.keys.get(api_key) if api_key else None
-    if party is None:
-        raise unauthorized()
-    return party
