@@ -25,7 +25,19 @@ SUNSET: Final = {"deprecation": "true", "sunset": "Thu, 01 Oct 2026 00:00:00 GMT
 """Headers of answers to page numbers, where cursors are the rule."""
 
 
-def whole(low: int, high: int | None = None) -> Parse:
+@attrs.frozen
+class Param:
+    """A query parameter: how its text is read, and how that is described."""
+
+    read: Parse
+    schema: dict[str, Any]
+
+    def __call__(self, text: str) -> Any:
+        """Read the text."""
+        return self.read(text)
+
+
+def whole(low: int, high: int | None = None) -> Param:
     """Read a whole number within bounds."""
 
     def parse(text: str) -> int:
@@ -39,10 +51,11 @@ def whole(low: int, high: int | None = None) -> Parse:
             raise ValueError(f"must be less than or equal to {high}")
         return value
 
-    return parse
+    bounds = {"minimum": low} | ({"maximum": high} if high is not None else {})
+    return Param(parse, {"type": "integer", **bounds})
 
 
-def choice(*values: str) -> Parse:
+def choice(*values: str) -> Param:
     """Read one of a few words."""
 
     def parse(text: str) -> str:
@@ -50,14 +63,17 @@ def choice(*values: str) -> Parse:
             raise ValueError("Invalid value for enum")
         return text
 
-    return parse
+    return Param(parse, {"type": "string", "enum": list(values)})
 
 
-def switch(text: str) -> bool:
-    """Read `true` or `false`."""
+def _switch(text: str) -> bool:
     if text not in ("true", "false"):
         raise ValueError("must be true or false")
     return text == "true"
+
+
+switch: Final = Param(_switch, {"type": "boolean"})
+"""Reads `true` or `false`."""
 
 
 def is_uuid(text: str) -> bool:
@@ -70,7 +86,8 @@ def is_uuid(text: str) -> bool:
 
 
 CURSOR: Final[dict[str, Parse]] = {"cursor": str, "limit": whole(1, MAX)}
-NUMBER: Final[dict[str, Parse]] = {"page": whole(1), "page_size": whole(1, MAX)}
+LAST_PAGE: Final = 1_000_000_000
+NUMBER: Final[dict[str, Parse]] = {"page": whole(1, LAST_PAGE), "page_size": whole(1, MAX)}
 
 
 def read_query(pairs: Sequence[tuple[str, str]], declared: Mapping[str, Parse]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from band_trio.localband import (
 )
 from band_trio.localband.fault_rules import RequestFacts, RequestRule
 from band_trio.localband.faults import Faults
+from band_trio.localband.openapi import describe
 from band_trio.localband.paging import read_query
 from band_trio.localband.party import Party
 from band_trio.localband.records import TEXT_CHARS, RequestRecord
@@ -69,6 +70,8 @@ def make_app(world: World, faults: Faults) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close"})
+        elif scope.get("path") == "/openapi.json" and scope["method"] == "GET":
+            await _send_reply(send, Reply(200, describe((*AGENT_ROUTES, *USER_ROUTES))))
         elif scope.get("path", "").startswith("/api/v1/agent/"):
             await agents(scope, receive, send)
         else:
@@ -149,6 +152,8 @@ class Endpoint:
             return route.handle(request.check(self.world, route, party))
         except Refusal as refusal:
             headers = {}
+            if refusal.status == 405:
+                headers["allow"] = ", ".join(sorted(self.methods))
             if refusal.retry_after is not None:
                 headers["retry-after"] = str(refusal.retry_after)
             return Reply(refusal.status, refusal.body(self.world.new_id()), headers)

@@ -89,6 +89,7 @@ async def test_bodies_that_are_no_json_or_no_object(memory_band: LocalBand) -> N
         ("limit=0", "/limit", "must be greater than or equal to 1"),
         ("limit=101", "/limit", "must be less than or equal to 100"),
         ("page=x", "/page", "must be an integer"),
+        (f"page={10**30}", "/page", "must be less than or equal to 1000000000"),
         ("cursor=x", "/cursor", "is invalid"),
         ("cursor=WyJhbGwiLDNd", "/cursor", "belongs to another sort or filter"),
         ("page=1&limit=5", "/page", "cannot be combined with cursor or limit"),
