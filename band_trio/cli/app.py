@@ -97,6 +97,7 @@ def _add(commands: Any, name: str, short: str, long: str, epilog: str = "") -> A
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scene", choices=["contacts"], help=texts.ARG_SCENE)
     parser.add_argument("--keep", action="store_true", help=texts.ARG_KEEP)
     # What fails in the demo fails on purpose, and is shown as it happens.
     parser.set_defaults(command=_demo, level=logging.CRITICAL)

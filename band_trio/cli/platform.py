@@ -22,7 +22,10 @@ def demo(options: argparse.Namespace) -> Exit:
     """Run `band-trio demo`."""
     _need_extra("demo")
     from band_trio.cli.demo import Demo
+    from band_trio.cli.demo_contacts import ContactsDemo
 
+    if options.scene == "contacts":  # seconds long: Ctrl-C just ends it
+        return trio.run(ContactsDemo(Console()).run)
     with stop_signals() as signals:
         return signals.run(Demo(Console(), keep=options.keep, signals=signals).run)
 

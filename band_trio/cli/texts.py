@@ -58,6 +58,9 @@ ARG_HOST: Final = "address to listen on; 127.0.0.1 by default, others need --all
 ARG_ALLOW_REMOTE: Final = "listen where other machines reach it; keys travel unencrypted"
 ARG_SEED: Final = "YAML file with people, agents, rooms and messages, their ids and keys fixed"
 ARG_JSON: Final = "print one JSON object with rest_url, ws_url and user_key instead of text"
+ARG_SCENE: Final = (
+    "contacts: two agents of different people get to know each other, instead of the usual scenes"
+)
 ARG_KEEP: Final = "leave platform and agents running after the scenes, until Ctrl-C"
 ARG_VERBOSE: Final = "also log what goes well"
 ARG_DEBUG: Final = "log everything, and show the traceback of what ends the command"
@@ -194,6 +197,10 @@ def curl(band: LocalBand, path: str, body: str) -> list[str]:
 
 # --------------------------------------------------------------------------- demo
 
+CONTACTS_GOOD: Final = (
+    "They are contacts; the board, the task, the memory and the file are as they should be."
+)
+SCENE_CONTACTS: Final = "Two agents of different people get to know each other"
 SCENE_QUESTION: Final = "1. A question is answered through band_send_message"
 SCENE_DELEGATION: Final = "2. An agent finds a peer, brings it in and delegates"
 SCENE_TWO_ROOMS: Final = "3. Two rooms go on at the same time, each in order"
@@ -207,6 +214,11 @@ NO_RECONNECT: Final = "no agent reconnected"
 DEMO_GOOD: Final = "Nothing was lost, repeated or out of order."
 DEMO_BAD: Final = "This is not how it should be."
 DEMO_INTERRUPTED: Final = "interrupted; not judged"
+
+
+def contacts_opening(url: str) -> str:
+    """Introduce the performance of two agents that meet."""
+    return f"A Band platform at {url}, two people with an agent each. Times are seconds."
 
 
 def demo_opening(url: str) -> str:

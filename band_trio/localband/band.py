@@ -171,6 +171,18 @@ class LocalBand:
             if message.addressed_to(agent_id) and message.state(agent_id) is not State.PROCESSED
         ]
 
+    def transcript(self, room: Ref) -> list[str]:
+        """Return what was said in a room, a line each: `Ann: @scribe hello`, `Scribe (thought): …`."""
+        found = self.world.rooms[id_of(room)]
+        lines = []
+        for row in found.messages:
+            kind = "" if row.message_type == "text" else f" ({row.message_type})"
+            text = row.content
+            for mention in row.mentions:
+                text = text.replace(f"@[[{mention.party.id}]]", f"@{mention.party.handle}")
+            lines.append(f"{row.sender.name}{kind}: {text}")
+        return lines
+
     def watch(self, watcher: Callable[[Push], object]) -> None:
         """Call *watcher*, synchronously, with everything that the platform tells anybody.
 

@@ -16,6 +16,7 @@ import attrs
 from band_trio import texts
 from band_trio.errors import (
     API_ERROR_CHARS,
+    BandApiError,
     BandConnectionError,
     BandError,
     BandToolError,
@@ -25,6 +26,7 @@ from band_trio.kit.hygiene import SHORTENED, clean_text, clip, error_line, error
 from band_trio.protocol.rest import Page
 from band_trio.protocol.structure import unstructure
 from band_trio.tools.definitions import BandTool
+from band_trio.tools.refusals import refusal_advice
 
 _log: Final = logging.getLogger(__name__)
 
@@ -250,6 +252,10 @@ def explain(name: str, exc: Exception, secrets: Iterable[str] = ()) -> str:
         # Its own text names the URL, which is for the log of the operator.
         unknown = isinstance(exc, OutcomeUnknownError)
         problem = texts.CALL_MAY_HAVE_WORKED if unknown else texts.NOT_REACHED
+    elif isinstance(exc, BandApiError):
+        said = clean_text(str(exc), 4 * API_ERROR_CHARS, secrets).rstrip(".")
+        advice = refusal_advice(name, exc.status)
+        problem = f"{said}. {advice}" if advice else said
     elif isinstance(exc, BandError):
         problem = clean_text(str(exc), 4 * API_ERROR_CHARS, secrets)
     else:

@@ -18,6 +18,7 @@ from trio.testing import MockClock
 
 from band_trio.cli import demo, demo_agents, texts
 from band_trio.cli.demo import Demo
+from band_trio.cli.demo_contacts import ContactsDemo
 from band_trio.cli.transcript import Transcript
 from band_trio.entry.console import Console
 from band_trio.entry.exits import Exit
@@ -222,3 +223,19 @@ def test_the_demo_runs_as_a_program_in_a_pipe() -> None:
     assert headlines(ended.stdout) == SCENES
     assert "\x1b" not in ended.stdout
     assert time.monotonic() - began < 20
+
+
+async def test_two_agents_of_different_people_get_to_know_each_other(
+    autojump_clock: MockClock,
+) -> None:
+    shown = StringIO()
+    assert await ContactsDemo(Console(shown), memory=True).run() is Exit.OK
+    text = shown.getvalue()
+    for line in (
+        "Scout posts an event, task: Contact request from @demo-user/planner",
+        "Scout posts an event, thought: Approved",
+        "Planner → Scout: Which day is the best one?",
+        "Planner → Demo User: The best day is Sunday.",
+        texts.CONTACTS_GOOD,
+    ):
+        assert line in text, text

@@ -90,7 +90,7 @@ async def test_errors_of_the_platform_are_told_without_headers_and_urls() -> Non
 
     assert outcome.value == (
         "Error executing band_send_message: 422 validation_error: no [REDACTED] here "
-        "(/message/content: is odd)"
+        "(/message/content: is odd). Correct the arguments and call it again."
     )
 
 

@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from band_trio import texts
 from band_trio.errors import BandApiError, BandToolError, RoomExecutionStoppedError
 from band_trio.tools.contact_tools import ContactTools
+from band_trio.tools.refusals import refusal_advice
 from band_trio.types import TurnEffect
 from tests.support.for_each import for_each
 from tests.tools.kit import Ear, Platform, open_rest, open_tools, refusal
@@ -182,7 +183,8 @@ async def test_refusals_that_mean_something_are_worded() -> None:
             ("band_store_memory", {**MEMORY, "scope": "organization"}, texts.NO_ORGANIZATION),
             ("band_respond_contact_request", {"action": "approve", "handle": "b"},
              texts.REQUEST_NOT_PENDING),
-            ("band_add_contact", {"handle": "b"}, "409 conflict: already a contact"),
+            ("band_add_contact", {"handle": "b"},
+             f"409 conflict: already a contact. {refusal_advice('band_add_contact', 409)}"),
         ):  # fmt: skip
             outcome = await tools.execute_tool_call_structured(name, args)
             assert outcome.value == f"Error executing {name}: {text}"
