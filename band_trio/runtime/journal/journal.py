@@ -405,8 +405,7 @@ class Journal:
         """The platform knows, or does not want to; there is nothing left to tell it."""
         entry.mark = None
         done = mark.verdict.fate is Fate.PROCESSED
-        new = mark.verdict is not DONE_BEFORE
-        entry.owed = done and new and result is not MarkResult.ACCEPTED
+        entry.owed = done and not mark.verdict.again and result is not MarkResult.ACCEPTED
         if entry.owed:  # it may stay on the list, as when we left the room for a moment
             later = now + self._session.refused_recheck_seconds
             entry.until = -math.inf if mark.orphan else later

@@ -55,19 +55,26 @@ class Verdict:
     """What the room is told behind the mark."""
     did_its_work: bool = False
     """Whether its turn did what a message asks for: what it was told of its room is committed."""
+    again: bool = False
+    """Whether it is about an attempt that a late claim opened: it was decided and marked before."""
     word: str = attrs.field(init=False)
-    """For traces: `processed`, `failed` or `released:` and the reason."""
+    """For traces: `processed`, `failed`, either with `:again`, or `released:` and the reason."""
 
     @word.default
     def _word(self) -> str:
-        return f"{self.fate}:{self.reason}" if self.fate is Fate.RELEASED else self.fate.value
+        if self.fate is Fate.RELEASED:
+            return f"{self.fate}:{self.reason}"
+        return f"{self.fate}:again" if self.again else self.fate.value
 
 
 DONE: Final = Verdict(Fate.PROCESSED)
-DONE_BEFORE: Final = Verdict(Fate.PROCESSED)
+DONE_BEFORE: Final = Verdict(Fate.PROCESSED, again=True)
 """About an attempt that nothing runs in: the claim was carried out after its message was done."""
 CLAIMED_LATE: Final = Verdict(
-    Fate.FAILED, error="the runs of this message are used up", plain_error="used up"
+    Fate.FAILED,
+    error="the runs of this message are used up",
+    plain_error="used up",
+    again=True,
 )
 """About an attempt that nothing runs in: the claim was carried out after its message was given up."""
 WORKED: Final = Verdict(Fate.PROCESSED, did_its_work=True)
