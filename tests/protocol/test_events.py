@@ -127,7 +127,9 @@ def test_a_participant_needs_name_and_type_to_come_and_only_an_id_to_go() -> Non
 @for_each(("kind", "name"), [each for each in KNOWN if each[0] != "agent_control"])
 @for_each("odd", ["", "\0", "x" * 257], ids=["empty", "control", "long"])
 def test_an_id_that_cannot_be_used_costs_its_event(kind: str, name: str, odd: str) -> None:
-    raw = dict.fromkeys(("content", "message_type", "sender_id", "sender_type", "name", "type"), "")
+    raw = dict.fromkeys(
+        ("content", "message_type", "sender_id", "sender_type", "name", "type", "status"), ""
+    )
 
     assert parse_event(f"{kind}:x", name, {**raw, "id": "i"}) is not None
     with pytest.raises(RemoteProtocolError, match="1 to 256 printable characters expected") as no:

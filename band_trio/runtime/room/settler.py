@@ -153,7 +153,8 @@ class Settler:
         outdated = result is MarkResult.STOPPED and plays != journal.controls.plays
         meant = MarkResult.UNCONFIRMED if outdated else result
         journal.mark_answered(entry, meant, trio.current_time(), told=told)
-        self._tracer(Marked(journal.room_id, entry.id, mark.verdict.word, result.value))
+        if mark.claimed:  # else only the claim before it was tried
+            self._tracer(Marked(journal.room_id, entry.id, mark.verdict.word, result.value))
         if result in FINAL:
             self._confirmed(journal, mark, result)
         elif mark.tries in (1, 5) or mark.tries % 50 == 0:
