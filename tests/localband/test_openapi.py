@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import httpx
+import httpx  # noqa: ASYNC127 - the transport of the tests
 
 from band_trio.localband import LocalBand
 from band_trio.localband.openapi import BODIES, CREATED, MORE

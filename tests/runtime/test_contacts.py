@@ -145,13 +145,13 @@ async def test_what_was_missed_in_an_outage_is_told_once(
         band = here.band
         old, new, asks = (band.add_user(name) for name in ("Old", "New", "Asks"))
         agent = band.world.parties[here.account.id]
-        await _befriend(here, old.handle)
+        _befriend(here, old.handle)
         async with here.running(contact_config=callback.config()):
             await trio.sleep(5)
             assert callback.calls == [], "contacts of before the start are no news"
             band.cut(here.account)
             contacts.remove(band.world, agent, handle=old.handle)
-            await _befriend(here, new.handle)
+            _befriend(here, new.handle)
             await asks.request_contact(here.account.handle)
             await handled(here, 3)
             await trio.sleep(60)
@@ -164,7 +164,7 @@ async def test_what_was_missed_in_an_outage_is_told_once(
     assert max(told.values()) == 1
 
 
-async def _befriend(here: Stage, handle: str) -> None:
+def _befriend(here: Stage, handle: str) -> None:
     """Make somebody a contact of the agent, without any program."""
     world = here.band.world
     agent, person = world.parties[here.account.id], world.by_handle(handle)
@@ -225,7 +225,7 @@ async def test_a_change_is_told_in_each_room_once_whatever_the_strategy(
         async with here.running(contact_config=config):
             await trio.sleep(5)
             here.band.add_user("Ann")
-            await _befriend(here, "ann")
+            _befriend(here, "ann")
             await trio.sleep(1)
             for text in ("one", "two"):
                 await here.settled(*[await here.say(room, text) for room in rooms])
@@ -252,7 +252,7 @@ async def test_a_line_of_a_turn_that_failed_is_told_again(
         async with here.running(session, contact_config=config):
             await trio.sleep(5)
             here.band.add_user("Ann")
-            await _befriend(here, "ann")
+            _befriend(here, "ann")
             await trio.sleep(1)
             await here.settled(await here.say(room, "hello"))
     assert len({call.contacts_msg for call in here.adapter.calls}) == 1
