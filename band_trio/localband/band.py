@@ -21,6 +21,7 @@ from band_trio.localband.fault_rules import Cut, Ref, id_of
 from band_trio.localband.faults import Faults
 from band_trio.localband.hub import Hub, Session
 from band_trio.localband.memory import MemorySockets, MemoryTransport
+from band_trio.localband.offer import Offer
 from band_trio.localband.party import Agent
 from band_trio.localband.records import Log
 from band_trio.localband.rest import make_app
@@ -217,6 +218,7 @@ async def open_local_band(
     new_id: Callable[[], str] | None = None,
     user_name: str = "Demo User",
     idle_seconds: float = 60.0,
+    offer: Offer | None = None,
 ) -> AsyncGenerator[LocalBand]:
     """Open a platform with one person on it.
 
@@ -228,11 +230,12 @@ async def open_local_band(
         new_id: Makes unique ids; UUIDs by default.
         user_name: The person's name.
         idle_seconds: A socket whose peer is silent for this long is closed.
+        offer: What there is beside rooms, and its limits; everything by default.
 
     Raises:
         OSError: the port is taken.
     """
-    world = World(now or _clock(), new_id or (lambda: str(uuid4())))
+    world = World(now or _clock(), new_id or (lambda: str(uuid4())), offer or Offer())
     world.elapsed()
     user = world.add_user(user_name)
     faults = Faults()

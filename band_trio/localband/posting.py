@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from band_trio.localband import validate
@@ -12,7 +13,9 @@ from band_trio.localband.records import ActivityRecord
 from band_trio.localband.room import Message, Room
 from band_trio.localband.world import World
 from band_trio.protocol import events
-from band_trio.stores.refusal import invalid, not_found, stopped
+from band_trio.stores.bodies import BLANK, section, text
+from band_trio.stores.files import File
+from band_trio.stores.refusal import Refusal, invalid, not_found, stopped
 
 
 def post_message(world: World, room: Room, sender: Party, body: Any) -> Message:
@@ -23,12 +26,22 @@ def post_message(world: World, room: Room, sender: Party, body: Any) -> Message:
     """
     if room.is_stopped(sender.id):
         raise stopped()
-    message = validate.section(body, "message")
+    message = section(body, "message")
     content = validate.message_content(message.get("content"))
     members = {party_id: member.party for party_id, member in room.members.items()}
     mentions = resolve(message.get("mentions"), members, sender)
-    validate.no_attachments(message)
-    return _append(world, room, sender, rewrite(content, mentions), "text", mentions, {})
+    files = _attached(world, room, validate.attachment_ids(message))
+    content = rewrite(content, mentions)
+    return _append(world, room, sender, content, "text", mentions, {}, files)
+
+
+def _attached(world: World, room: Room, ids: list[str]) -> list[File]:
+    if ids and not world.offer.files:
+        raise validate.unknown_attachment()
+    try:
+        return [world.files.find(room.id, each) for each in ids]
+    except Refusal:
+        raise validate.unknown_attachment() from None
 
 
 def post_event(world: World, room: Room, sender: Party, body: Any) -> Message:
@@ -51,6 +64,7 @@ def _append(
     kind: str,
     mentions: list[Mentioned],
     metadata: dict[str, Any],
+    files: Sequence[File] = (),
 ) -> Message:
     at = world.stamp()
     message = Message(
@@ -64,6 +78,7 @@ def _append(
         metadata=metadata,
         inserted_at=at,
         updated_at=at,
+        files=list(files),
     )
     world.messages[message.id] = message
     recipients = room.append(message)
@@ -143,8 +158,8 @@ def settle(
     error = None
     if state is State.FAILED:
         if not isinstance(body, dict):
-            raise invalid("/error", validate.BLANK)
-        error = validate.text(body.get("error"), "/error")
+            raise invalid("/error", BLANK)
+        error = text(body.get("error"), "/error")
     return _change(world, room, message, agent.id, lambda d: d.settle(state, world.stamp(), error))
 
 

@@ -15,7 +15,7 @@ from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from band_trio.localband import agent_api, user_api
+from band_trio.localband import agent_api, files_api, memories_api, tasks_api, user_api
 from band_trio.localband.fault_rules import RequestFacts, RequestRule
 from band_trio.localband.faults import Faults
 from band_trio.localband.paging import read_query
@@ -34,6 +34,15 @@ from band_trio.stores.refusal import (
     too_large,
 )
 
+ROUTES: Final = (
+    *agent_api.ROUTES,
+    *user_api.ROUTES,
+    *tasks_api.ROUTES,
+    *files_api.ROUTES,
+    *memories_api.ROUTES,
+)
+"""The whole interface."""
+
 CUT: Final = "localband.cut"
 """Extension of the ASGI scope, and type of a message: the transport can cut the connection."""
 
@@ -42,8 +51,8 @@ _JSON: Final = (b"content-type", b"application/json")
 
 def make_app(world: World, faults: Faults) -> ASGIApp:
     """Build the application of all REST routes; upgrades are refused, sockets do not come here."""
-    agents = _router(world, faults, agent_api.ROUTES)
-    persons = _router(world, faults, user_api.ROUTES)
+    agents = _router(world, faults, [each for each in ROUTES if each.caller == "Agent"])
+    persons = _router(world, faults, [each for each in ROUTES if each.caller == "User"])
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -81,7 +90,7 @@ class Endpoint:
         request = _Request.read(scope, self.methods.get(scope["method"]))
         try:
             route, _ = request.admit(self.world, self._miss)
-            request.raw = await _read_body(scope, receive, route.body_bytes)
+            request.raw = await _read_body(scope, receive, route.limit(self.world))
         except Refusal as refusal:
             request.refusal = refusal
         except _GoneError:
@@ -149,6 +158,8 @@ class _Request:
     method: str
     route: Route | None
     key: str
+    headers: Mapping[str, str]
+    """Those that the route declares."""
     path: str
     params: Mapping[str, str]
     query: str
@@ -158,11 +169,17 @@ class _Request:
 
     @classmethod
     def read(cls, scope: Scope, route: Route | None) -> _Request:
-        key = next((value for name, value in scope["headers"] if name == b"x-api-key"), b"")
+        declared = ("x-api-key", *(route.headers if route is not None else ()))
+        headers = {
+            name: value.decode("latin-1")
+            for raw, value in scope["headers"]
+            if (name := raw.decode("latin-1")) in declared
+        }
         return cls(
             scope["method"],
             route,
-            key.decode("latin-1"),
+            headers.pop("x-api-key", ""),
+            headers,
             scope["path"],
             scope.get("path_params", {}),
             scope["query_string"].decode("latin-1"),
@@ -184,12 +201,14 @@ class _Request:
         )
 
     def admit(self, world: World, miss: Callable[[], Refusal]) -> tuple[Route, Party]:
-        """Check what needs no body, in the order of the contract: 401, no route, 403 kind of key."""
+        """Check what needs no body, in the order of the contract: 401, no route, 403 kind of key,
+        not offered."""
         party = authenticate(world, self.key)
         if self.route is None:
             raise miss()
         if party.kind != self.route.caller:
             raise forbidden(f"This route is for {self.route.caller.lower()} keys")
+        world.offer.check(self.route.offer)
         return self.route, party
 
     def check(self, world: World, route: Route, party: Party) -> Call:
@@ -200,8 +219,10 @@ class _Request:
         values: dict[str, Any] = {}
         if self.query:
             values = read_query(parse_qsl(self.query, keep_blank_values=True), route.query)
-        body = _body(self.raw) if route.reads_body else None
-        return Call(world, party, self.params, values, body, room)
+        body = None
+        if route.reads_body:
+            body = self.raw if route.raw else _body(self.raw)
+        return Call(world, party, self.params, values, body, room, self.headers)
 
 
 def _facts(record: RequestRecord, raw: bytes) -> RequestFacts:
@@ -250,10 +271,11 @@ async def _read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 async def _send_reply(send: Send, reply: Reply, raw: bytes | None = None) -> None:
     body = raw if raw is not None else b""
+    is_json = reply.body is not None and not isinstance(reply.body, bytes)
     if raw is None and reply.body is not None:
-        body = codec.dumps(reply.body)
+        body = codec.dumps(reply.body) if is_json else reply.body
     headers = [(k.encode(), v.encode()) for k, v in reply.headers.items()]
-    if reply.body is not None:
+    if is_json:
         headers.append(_JSON)
     if reply.status != 204:
         headers.append((b"content-length", str(len(body)).encode()))

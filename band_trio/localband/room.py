@@ -9,6 +9,7 @@ import attrs
 from band_trio.localband.delivery import Delivery, Inbox, State
 from band_trio.localband.mentions import Mentioned
 from band_trio.localband.party import Agent, Member, Party
+from band_trio.stores.files import File
 
 
 @attrs.define(eq=False)
@@ -28,6 +29,7 @@ class Message:
     updated_at: str
     deliveries: dict[str, Delivery] = attrs.field(factory=dict)
     """Agent id → state; agents that never heard of the message have none."""
+    files: list[File] = attrs.field(factory=list)
 
     def addressed_to(self, agent_id: str) -> bool:
         """Tell whether this is work for that agent."""
@@ -65,7 +67,7 @@ class Message:
             "chat_room_id": self.room_id,
             "thread_id": None,
             "metadata": metadata,
-            "attachments": [],
+            "attachments": [file.render() for file in self.files if not file.expired],
             "inserted_at": self.inserted_at,
             "updated_at": self.updated_at,
         }

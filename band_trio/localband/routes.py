@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from band_trio.localband.offer import Feature
 from band_trio.localband.paging import Page, Parse
 from band_trio.localband.party import Agent, Party, User
 from band_trio.localband.room import Room
@@ -23,7 +24,7 @@ Finder = Callable[[World, Party, str], Room]
 
 @attrs.frozen
 class Reply:
-    """An answer; *body* None means no body at all."""
+    """An answer; *body* None means no body at all, bytes are sent as they are."""
 
     status: int
     body: Any = None
@@ -56,8 +57,10 @@ class Call:
     query: Mapping[str, Any]
     """Declared parameters that were given, parsed."""
     body: Any
-    """The parsed JSON body, None where the route takes none."""
+    """The parsed JSON body, or its bytes where the route takes those; None where it takes none."""
     found: Room | None
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    """Declared headers that were given, by their lower-case names."""
 
     @property
     def room(self) -> Room:
@@ -87,7 +90,7 @@ class Route:
 
     name: str
     """How tests and fault rules call it."""
-    method: Literal["GET", "POST", "PATCH", "DELETE"]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     """With `{chat_id}`, `{id}` and the like."""
     handle: Callable[[Call], Reply]
@@ -98,5 +101,15 @@ class Route:
     reads_body: bool = False
     body_bytes: int = JSON_BYTES
     """More is refused with 413, on routes that do not look at their body too."""
+    raw: bool = False
+    """The body is a file: bytes, and as large as files may be."""
+    headers: tuple[str, ...] = ()
+    """What it reads of the headers, lower-case names."""
     posts: bool = False
     """Refused with 403 while the agent is stopped in the room."""
+    offer: Feature | None = None
+    """What it belongs to; refused where that is not offered."""
+
+    def limit(self, world: World) -> int:
+        """Return how many bytes a body may have."""
+        return world.files.most_bytes if self.raw else self.body_bytes

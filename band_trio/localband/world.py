@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 
+from band_trio.localband.offer import Offer
 from band_trio.localband.party import (
     Agent,
     Member,
@@ -28,10 +29,12 @@ from band_trio.localband.room import Execution, Message, Room
 from band_trio.localband.validate import checked_title, known_or_uuid
 from band_trio.protocol import events
 from band_trio.protocol.structure import timestamp_text
+from band_trio.stores.files import FileStore
+from band_trio.stores.memories import MemoryStore
 from band_trio.stores.refusal import conflict, forbidden, invalid, not_found, unauthorized
+from band_trio.stores.tasks import RoomTasks
 
 _TICK: Final = timedelta(microseconds=1)
-FLAGS: Final = {"ff_file_transfer": False, "ff_room_tasks": False}
 
 
 @attrs.define(eq=False)
@@ -72,6 +75,7 @@ class World:
     """The time, with a zone."""
     new_id: Callable[[], str] = attrs.field(repr=False)
     """Makes unique ids; UUIDs unless a test wants readable ones."""
+    offer: Offer = attrs.field(factory=Offer)
     log: Log = attrs.field(factory=Log, repr=False)
     parties: dict[str, Party] = attrs.field(factory=dict, repr=False)
     keys: dict[str, Party] = attrs.field(factory=dict, repr=False)
@@ -81,6 +85,10 @@ class World:
     messages: dict[str, Message] = attrs.field(factory=dict, repr=False)
     working: dict[tuple[str, str], bool] = attrs.field(factory=dict, repr=False)
     """(room id, agent id) → the latest report of activity."""
+    tasks: dict[str, RoomTasks] = attrs.field(factory=dict, repr=False)
+    """Room id → its tasks and board, where they were ever asked for."""
+    files: FileStore = attrs.field(init=False, repr=False)
+    memories: MemoryStore = attrs.field(init=False, repr=False)
     publish: Publish = attrs.field(default=_nobody, repr=False)
     is_online: Callable[[str], bool] = attrs.field(default=lambda _: False, repr=False)
     watchers: list[Callable[[Push], object]] = attrs.field(factory=list, repr=False)
@@ -90,6 +98,11 @@ class World:
     _handles: dict[str, Party] = attrs.field(factory=dict, repr=False)
     _latest: datetime | None = attrs.field(default=None, repr=False)
     _began: datetime | None = attrs.field(default=None, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        offer = self.offer
+        self.files = FileStore(self.new_id, self.clock, offer.file_bytes, offer.file_seconds)
+        self.memories = MemoryStore(self.new_id, self.stamp, lambda each: each in self.parties)
 
     # ------------------------------------------------------------------ time and news
 
@@ -259,10 +272,12 @@ class World:
             self.push(f"user_rooms:{user_id}", "room_updated", room.render_for_user)
 
     def delete_room(self, room: Room) -> None:
-        """Delete a room for everybody."""
+        """Delete a room for everybody, with its tasks and files."""
         members = list(room.members.values())
         agents = [agent.id for agent in room.agents()]
         del self.rooms[room.id]
+        self.tasks.pop(room.id, None)
+        self.files.forget(room.id)
         for message in room.messages:
             del self.messages[message.id]
         room.members.clear()
@@ -272,6 +287,12 @@ class World:
         self.push(topic, "room_deleted", lambda: {"id": room.id}, agents=agents)
         for member in members:
             self._tell_of_room(room, member.party, "room_removed")
+
+    def tasks_of(self, room: Room) -> RoomTasks:
+        """Return the tasks and the board of a room."""
+        if room.id not in self.tasks:
+            self.tasks[room.id] = RoomTasks(room.id, self.new_id, self.stamp)
+        return self.tasks[room.id]
 
     # ------------------------------------------------------------------ participants
 

@@ -19,7 +19,7 @@ async def test_me_has_everything_that_clients_need(band: LocalBand) -> None:
 
     assert me["handle"] == "demo-user/scribe"
     assert me["description"] == "Takes notes"
-    assert me["feature_flags"] == {"ff_file_transfer": False, "ff_room_tasks": False}
+    assert me["feature_flags"] == {"ff_file_transfer": True, "ff_room_tasks": True}
     assert structure(me, bodies.AgentMe).owner_uuid == band.user.id
 
 
