@@ -280,7 +280,7 @@ async def test_a_message_carries_files_for_as_long_as_they_are_kept() -> None:
 
 async def test_a_message_with_an_unknown_file_is_not_written() -> None:
     async with open_house() as house:
-        [user_id] = [house.band.user.id]
+        user_id = house.band.user.id
         own = (await house.put(b"abc")).json()["data"]["id"]
         elsewhere = await house.band.user.create_room("Other", [house.agent])
         alien = await house.band.user.put_file(elsewhere, "b.txt", b"xyz")
