@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from band_trio.localband import LocalAgent, LocalBand, LocalRoom, open_local_band
-from band_trio.tools.agent_tools import AgentTools
-from tests.localband.kit import furnish, open_tools
+from trio.testing import MockClock
 
+from band_trio import Agent, Capability, SimpleAdapter
+from band_trio.localband import LocalAgent, LocalBand, LocalRoom, Offer, open_local_band
+from band_trio.tools.agent_tools import AgentTools
+from tests.localband.kit import furnish, open_rest, open_tools, refused
+from tests.support.for_each import for_each
+
+MEMORY = {
+    "content": "Maria likes tea", "system": "long_term", "type": "semantic", "segment": "user",
+    "thought": "asked twice", "scope": "agent",
+}  # fmt: skip
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(50)
 
 
@@ -111,3 +120,65 @@ async def test_files_go_from_hand_to_hand() -> None:
             one, "send_room_file", content="grüße", filename="other.txt", mentions=[other]
         )
         assert again["attachment"]["id"] == sent["attachment"]["id"]
+
+
+# --------------------------------------------------------------------------- a whole agent
+
+
+class Reader(SimpleAdapter[Any]):
+    """Reads the file of each message, and keeps a task and a memory of it."""
+
+    SUPPORTED_CAPABILITIES = frozenset(Capability)
+
+    def __init__(self) -> None:
+        super().__init__(capabilities=[Capability.FILES, Capability.TASKS, Capability.MEMORY])
+        self.offered: set[str] = set()
+        self.results: list[Any] = []
+
+    async def on_message(self, msg: Any, tools: Any, *args: Any, **kwargs: Any) -> None:
+        self.offered = set(tools.tool_models)
+        files = await tools.execute_tool_call("band_list_room_files", {})
+        if isinstance(files, dict):
+            [file] = files["data"]
+            self.results.append(await call(tools, "read_room_file", file_id=file["id"]))
+            self.results.append(await call(tools, "create_task", subject="answer"))
+            self.results.append(await call(tools, "store_memory", **MEMORY))
+        await tools.send_message("read", mentions=[msg.sender_id])
+
+
+@for_each("offered", [True, False])
+async def test_an_agent_works_with_what_the_platform_offers(
+    offered: bool, autojump_clock: MockClock
+) -> None:
+    offer = Offer(files=offered, tasks=offered)
+    async with open_local_band(memory=True, offer=offer) as band:
+        agent = band.register_agent("Reader")
+        room = await band.user.create_room("Hall", [agent])
+        ids = [await band.user.put_file(room, "a.txt", b"abc")] if offered else []
+        message = await band.user.send(room, "read this", [agent], attachment_ids=ids)
+        reader = Reader()
+        async with Agent.create(adapter=reader, **band.connection(agent)):
+            await band.until(lambda: band.state(message, agent) == "processed")
+
+    assert ("band_read_room_file" in reader.offered) is offered
+    assert ("band_set_board" in reader.offered) is offered
+    assert "band_store_memory" in reader.offered
+    if offered:
+        read, task, memory = reader.results
+        assert (read["text"], task["number"], memory["scope"]) == ("abc", 1, "agent")
+
+
+async def test_a_large_file_crosses_the_wire_whole_and_in_parts(band: LocalBand) -> None:
+    agent, _, room = await furnish(band)
+    content = bytes(range(256)) * 12_000
+    digest = hashlib.sha256(content).hexdigest()
+    async with open_rest(band, agent) as rest:
+        url = f"/api/v1/agent/chats/{room.id}/files"
+        headers = {"x-file-name": "all.bin", "x-file-sha256": digest}
+        row = (await rest.http.put(url, content=content, headers=headers)).json()["data"]
+        assert (row["sha256"], row["bytes"]) == (digest, len(content))
+        url = f"{url}/{row['id']}"
+        assert (await rest.http.get(url)).content == content
+        part = await rest.http.get(url, headers={"range": "bytes=-1000"})
+        assert (part.status_code, part.content) == (206, content[-1000:])
+        refused(await rest("PUT", f"/agent/chats/{room.id}/files", key="x"), 401, "unauthorized")
