@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from datetime import UTC
+from itertools import count
 from typing import Final
 
 import attrs
@@ -53,12 +53,11 @@ class FakeFiles:
 def file_store(seeds: Iterable[Attachment]) -> FileStore:
     """Return a store with *seeds*, whose bytes are not known."""
     files: dict[str, File] = {}
-    store = FileStore(lambda: f"file-{len(files) + 1}", lambda: FAKE_TIME, rooms={_ROOM: files})
+    numbers = count(1)
+    store = FileStore(lambda: f"file-{next(numbers)}", lambda: FAKE_TIME, rooms={_ROOM: files})
     for seed in seeds:
+        next(numbers)
         fields = attrs.asdict(seed)
-        expires_at = fields.pop("expires_at")
-        if expires_at is not None and expires_at.tzinfo is None:
-            expires_at = expires_at.replace(tzinfo=UTC)
         size = fields.pop("bytes")
-        files[seed.id] = File(**fields, size=size, expires_at=expires_at, clock=store.clock)
+        files[seed.id] = File(**fields, size=size, clock=store.clock)
     return store

@@ -11,6 +11,7 @@ import attrs
 import httpx  # noqa: ASYNC127 - a client that is not ours
 import pytest
 
+from band_trio.errors import BandApiError
 from band_trio.localband import LocalAgent, LocalBand, LocalRoom, Offer, open_local_band
 from band_trio.localband.rest import ROUTES
 from tests.localband.kit import NOBODY, Rest, furnish, open_rest, open_socket, refused
@@ -297,6 +298,8 @@ async def test_a_message_with_an_unknown_file_is_not_written() -> None:
         assert (await send(own)).status_code == 201
         house.band.world.offer.files = False
         refused(await send(own), 422, "unknown_attachment")
+        with pytest.raises(BandApiError, match="404"):
+            await house.band.user.put_file(house.room, "b.txt", b"xyz")
 
 
 async def test_the_tasks_and_files_of_a_room_go_with_it() -> None:
