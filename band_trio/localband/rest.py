@@ -169,17 +169,12 @@ class _Request:
 
     @classmethod
     def read(cls, scope: Scope, route: Route | None) -> _Request:
-        declared = ("x-api-key", *(route.headers if route is not None else ()))
-        headers = {
-            name: value.decode("latin-1")
-            for raw, value in scope["headers"]
-            if (name := raw.decode("latin-1")) in declared
-        }
+        key = next((value for name, value in scope["headers"] if name == b"x-api-key"), b"")
         return cls(
             scope["method"],
             route,
-            headers.pop("x-api-key", ""),
-            headers,
+            key.decode("latin-1"),
+            _declared(scope, route.headers) if route is not None and route.headers else {},
             scope["path"],
             scope.get("path_params", {}),
             scope["query_string"].decode("latin-1"),
@@ -223,6 +218,11 @@ class _Request:
         if route.reads_body:
             body = self.raw if route.raw else _body(self.raw)
         return Call(world, party, self.params, values, body, room, self.headers)
+
+
+def _declared(scope: Scope, names: Iterable[str]) -> dict[str, str]:
+    given = {raw.decode("latin-1"): value.decode("latin-1") for raw, value in scope["headers"]}
+    return {name: given[name] for name in names if name in given}
 
 
 def _facts(record: RequestRecord, raw: bytes) -> RequestFacts:
