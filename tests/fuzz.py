@@ -26,6 +26,8 @@ from band_trio.localband import LocalBand, contacts, open_local_band
 from band_trio.localband.openapi import describe, statuses
 from band_trio.localband.rest import AGENT_ROUTES, USER_ROUTES
 from band_trio.localband.routes import Route
+from band_trio.stores.memories import Reader
+from band_trio.stores.tasks import Actor
 
 CHECKS: Final = (
     "not_a_server_error",
@@ -53,14 +55,14 @@ async def furnish(band: LocalBand) -> dict[str, list[str]]:
     request = contacts.ask(world, ann.party, agents[0].handle)
     contacts.ask(world, band.user.party, ann.handle)
     memory = {"content": "c", "system": "working", "type": "semantic", "segment": "user"}
+    own = Reader(agents[0].id, band.user.id)
     kept = [
-        world.memories.store(agents[0].id, {**memory, "thought": "t", "subject_id": about}).id
+        world.memories.store(own, {"memory": {**memory, "thought": "t", "subject_id": about}}).id
         for about in (band.user.id, ann.id)
     ]
-    actor = {"id": agents[0].id, "name": "Scribe", "type": "Agent"}
     tasks = world.tasks_of(world.rooms[rooms[0]])
     for subject in ("one", "two"):
-        tasks.create(actor, subject)
+        tasks.create(Actor(agents[0].id, "Scribe", "Agent"), {"subject": subject})
     return {
         "chat_id": rooms,
         "participant_id": [agents[1].id, band.user.id],

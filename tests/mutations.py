@@ -35,6 +35,7 @@ RELATED: Final = {
     "link": ["tests/link", "tests/runtime/test_start.py", "tests/runtime/test_convergence.py"],
     "tools": ["tests/tools", "tests/testing", "tests/mcp"],
     "kit": ["tests/kit"],
+    "stores": ["tests/stores", "tests/localband/test_keeping_routes.py"],
     "config": [
         "tests/test_config.py",
         "tests/test_construction.py",

@@ -126,6 +126,7 @@ class ContactsDemo:
         tasks = world.tasks_of(world.rooms[room.id])
         return (
             tasks.board.goal_title == "Plan a trip"
-            and tasks.tasks[0].overall_status == "completed"
-            and [memory.content for memory in world.memories.memories] == ["Planner likes trips"]
+            and next(iter(tasks.tasks)).overall_status == "completed"
+            and [memory.content for memory in world.memories.rows.values()]
+            == ["Planner likes trips"]
         )

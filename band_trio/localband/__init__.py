@@ -3,6 +3,7 @@
 from band_trio.localband.band import LocalAgent, LocalBand, open_local_band
 from band_trio.localband.fault_rules import Cut
 from band_trio.localband.faults import Faults
+from band_trio.localband.offer import Offer
 from band_trio.localband.user import LocalRoom, LocalUser
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "LocalBand",
     "LocalRoom",
     "LocalUser",
+    "Offer",
     "open_local_band",
 ]

@@ -20,8 +20,9 @@ from band_trio.localband.paging import (
 from band_trio.localband.party import Agent, Party, Role, owner_of
 from band_trio.localband.room import Message
 from band_trio.localband.routes import Call, Reply, Route, data, listed
-from band_trio.localband.validate import MESSAGE_BODY_BYTES, new_chat, section
+from band_trio.localband.validate import MESSAGE_BODY_BYTES, new_chat
 from band_trio.localband.world import World
+from band_trio.stores.bodies import section
 from band_trio.stores.refusal import invalid
 
 ROLES: Final = ("owner", "admin", "member")
@@ -38,10 +39,7 @@ def me(call: Call) -> Reply:
         "handle": agent.handle,
         "description": agent.description,
         "owner_uuid": agent.owner.id,
-        "feature_flags": {
-            "ff_file_transfer": "files" in call.world.features,
-            "ff_room_tasks": "tasks" in call.world.features,
-        },
+        "feature_flags": call.world.offer.flags(),
         "tags": [],
         "listed_in_directory": False,
         "avatar_url": None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,7 +15,6 @@ import trio
 
 from band_trio.config.agent import AgentConfig
 from band_trio.config.endpoints import SOCKET_PATH
-from band_trio.errors import BandConfigError
 from band_trio.kit.nurseries import hide_nursery
 from band_trio.localband import control, posting
 from band_trio.localband.delivery import State
@@ -23,6 +22,7 @@ from band_trio.localband.fault_rules import Cut
 from band_trio.localband.faults import Faults
 from band_trio.localband.hub import Hub, Session
 from band_trio.localband.memory import MemorySockets, MemoryTransport
+from band_trio.localband.offer import Offer
 from band_trio.localband.party import Agent, Party, Ref, UserRole, id_of
 from band_trio.localband.push import Push
 from band_trio.localband.records import Log
@@ -30,7 +30,7 @@ from band_trio.localband.rest import make_app
 from band_trio.localband.seed import plant, read_seed
 from band_trio.localband.server import open_server
 from band_trio.localband.user import LocalUser
-from band_trio.localband.world import FEATURES, World
+from band_trio.localband.world import World
 from band_trio.protocol.events import Mode
 from band_trio.protocol.phoenix import Frame
 from band_trio.stores.refusal import api_errors
@@ -288,7 +288,7 @@ async def open_local_band(
     new_id: Callable[[], str] | None = None,
     user_name: str = "Demo User",
     idle_seconds: float = 60.0,
-    without: Collection[str] = (),
+    offer: Offer | None = None,
 ) -> AsyncGenerator[LocalBand]:
     """Open a platform with one person on it.
 
@@ -303,19 +303,13 @@ async def open_local_band(
         new_id: Makes unique ids; UUIDs by default.
         user_name: The person's name, where there is no seed.
         idle_seconds: A socket whose peer is silent for this long is closed.
-        without: What this platform does not have: any of `files`, `tasks`, `memories`.
+        offer: What there is beside rooms, and its limits; everything by default.
 
     Raises:
         OSError: the port is taken.
-        BandConfigError: *without* names something else, or the seed does not fit.
+        BandConfigError: the seed does not fit.
     """
-    if unknown := set(without) - FEATURES:
-        raise BandConfigError(
-            f"open_local_band has no feature {min(unknown)!r}; without is any of "
-            f"{', '.join(sorted(FEATURES))}."
-        )
-    world = World(now or _clock(), new_id or (lambda: str(uuid4())))
-    world.features = FEATURES - set(without)
+    world = World(now or _clock(), new_id or (lambda: str(uuid4())), offer=offer or Offer())
     world.elapsed()
     user = plant(world, read_seed(seed)) if seed is not None else world.add_user(user_name)
     faults = Faults()

@@ -11,7 +11,8 @@ from band_trio.localband.contacts import agent_contact, received_push
 from band_trio.localband.paging import MAX, NUMBER, choice, numbered, numbers
 from band_trio.localband.party import Agent, Party
 from band_trio.localband.routes import Call, Reply, Route, data, listed
-from band_trio.localband.validate import known_or_uuid, section
+from band_trio.localband.validate import known_or_uuid
+from band_trio.stores.bodies import section
 from band_trio.stores.contacts import Action, Request
 from band_trio.stores.refusal import bad_request, invalid, not_found
 
@@ -210,7 +211,7 @@ _agent: Final = partial(Route, caller="Agent")
 _person: Final = partial(Route, caller="User")
 _status: Final = choice(*STATUSES)
 
-AGENT_ROUTES: Final = (
+_AGENT_ROUTES: Final = (
     _agent("contacts", "GET", _AGENT, contacts, query=NUMBER),
     _agent("add_contact", "POST", f"{_AGENT}/add", add_contact, reads_body=True),
     _agent("remove_contact", "POST", f"{_AGENT}/remove", remove_contact, reads_body=True),
@@ -223,7 +224,7 @@ AGENT_ROUTES: Final = (
     ),
     _agent("respond_contact", "POST", f"{_AGENT}/requests/respond", respond, reads_body=True),
 )
-USER_ROUTES: Final = (
+_USER_ROUTES: Final = (
     _person("user_contacts", "GET", _ME, my_contacts, query=NUMBER),
     _person("user_remove_contact", "POST", f"{_ME}/remove", remove_contact, reads_body=True),
     _person("resolve_handle", "POST", f"{_ME}/resolve", resolve, reads_body=True),
@@ -247,3 +248,4 @@ USER_ROUTES: Final = (
     ),
     _person("user_cancel", "DELETE", f"{_ME}/requests/{{id}}", partial(my_answer, action="cancel")),
 )
+ROUTES: Final = (*_AGENT_ROUTES, *_USER_ROUTES)

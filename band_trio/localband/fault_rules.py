@@ -41,7 +41,7 @@ class PushFacts:
     def room_id(self) -> str | None:
         """The room of the topic."""
         kind, _, subject = self.frame.topic.partition(":")
-        return subject if kind in ("chat_room", "room_participants") else None
+        return subject if kind in ("chat_room", "room_participants", "room_tasks") else None
 
     @property
     def message_id(self) -> str | None:

@@ -1,4 +1,4 @@
-"""The REST routes of files: raw bytes in, raw bytes out (platform docs, Files)."""
+"""The REST routes of files, for agents and for persons (platform docs, Files)."""
 
 from __future__ import annotations
 
@@ -7,48 +7,46 @@ from typing import Final
 
 from band_trio.localband.routes import Call, Reply, Route, data
 from band_trio.localband.world import World
-from band_trio.protocol.structure import unstructure
-from band_trio.stores.files import FILE_BYTES, part
+from band_trio.stores.files import NAME, RANGE, SHA256, byte_range
 
 
-def put(call: Call) -> Reply:
-    """Take a file in; the same bytes in the room are one record."""
-    names = ("x-file-name", "x-file-sha256", "content-type")
-    name, digest, declared = (call.headers.get(each) for each in names)
-    content = call.body if isinstance(call.body, bytes) else b""
-    file = call.world.files_of(call.room).put(name, digest, declared or "", content)
-    return data(unstructure(file))
+def put_file(call: Call) -> Reply:
+    """Take a file into the room; a message has to carry it."""
+    return data(call.world.files.put(call.room.id, call.body, call.headers).render())
 
 
-def get(call: Call) -> Reply:
-    """Give a file, or the part of it that is asked for."""
-    store = call.world.files_of(call.room)
-    file = store.find(call.path["id"])
-    content, headers = store.contents[file.id], {"content-type": file.content_type}
-    try:
-        wanted = part(call.headers.get("range"), len(content))
-    except ValueError:
-        gone = {"content-type": "text/plain", "content-range": f"bytes */{len(content)}"}
-        return Reply(416, b"The range cannot be satisfied", gone)
-    if wanted is None:
+def get_file(call: Call) -> Reply:
+    """Return the bytes of a file, or the part that was asked for."""
+    file = call.world.files.find(call.room.id, call.path["file_id"])
+    content = file.content or b""
+    headers = {"content-type": file.content_type, "accept-ranges": "bytes"}
+    part = byte_range(call.headers.get(RANGE), len(content))
+    if part is None:
         return Reply(200, content, headers)
-    headers["content-range"] = f"bytes {wanted.start}-{wanted.stop - 1}/{len(content)}"
-    return Reply(206, content[wanted.start : wanted.stop], headers)
+    if not part:
+        headers = {"content-type": "text/plain", "content-range": f"bytes */{len(content)}"}
+        return Reply(416, f"The file has {len(content)} bytes".encode(), headers)
+    headers["content-range"] = f"bytes {part.start}-{part.stop - 1}/{len(content)}"
+    return Reply(206, content[part.start : part.stop], headers)
 
 
-_agent: Final = partial(
-    Route, caller="Agent", room=World.room_of, feature="files", raw=True, body_bytes=FILE_BYTES
-)
-_person: Final = partial(
-    Route, caller="User", room=World.room_of, feature="files", raw=True, body_bytes=FILE_BYTES
-)
 _FILES: Final = "chats/{chat_id}/files"
+_put: Final = partial(
+    Route, method="PUT", handle=put_file, room=World.room_of, reads_body=True, raw=True,
+    headers=(NAME, SHA256), offer="files",
+)  # fmt: skip
 
-AGENT_ROUTES: Final = (
-    _agent("put_file", "PUT", f"/api/v1/agent/{_FILES}", put),
-    _agent("get_file", "GET", f"/api/v1/agent/{_FILES}/{{id}}", get),
-)
-USER_ROUTES: Final = (
-    _person("user_put_file", "PUT", f"/api/v1/me/{_FILES}", put),
-    _person("user_get_file", "GET", f"/api/v1/me/{_FILES}/{{id}}", get),
+ROUTES: Final = (
+    _put("put_file", path=f"/api/v1/agent/{_FILES}", caller="Agent"),
+    Route(
+        "get_file",
+        "GET",
+        f"/api/v1/agent/{_FILES}/{{file_id}}",
+        get_file,
+        caller="Agent",
+        room=World.room_of,
+        headers=(RANGE,),
+        offer="files",
+    ),
+    _put("user_put_file", path=f"/api/v1/me/{_FILES}", caller="User"),
 )

@@ -2,177 +2,185 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-import attrs
-
 from band_trio.localband import routes
-from band_trio.localband.paging import CURSOR, NUMBER, SUNSET, Parse, View, choice, whole
-from band_trio.localband.party import owner_of
+from band_trio.localband.paging import (
+    CURSOR,
+    NUMBER,
+    SUNSET,
+    Page,
+    Parse,
+    View,
+    choice,
+    whole,
+)
+from band_trio.localband.party import Party, owner_of
 from band_trio.localband.routes import Call, Reply, Route, data
-from band_trio.localband.validate import known_or_uuid, section
-from band_trio.protocol.holdings import Memory
-from band_trio.protocol.structure import unstructure
-from band_trio.stores.memories import SCOPES, SEGMENTS, STATUSES, SYSTEMS, find, matching
-from band_trio.stores.refusal import Refusal, invalid
+from band_trio.localband.world import World
+from band_trio.protocol.holdings import TYPES_OF_SYSTEM
+from band_trio.stores.memories import SCOPES, SEGMENTS, STATUSES, TYPES, Memory, Reader
 
-PAGE: Final = 20
-_FILTERS: Final = ("subject_id", "scope", "system", "type", "segment", "status", "content_query")
-
-
-def _seen(call: Call) -> list[Memory]:
-    world, agent = call.world, call.agent
-    siblings = [each.id for each in world.agents_of(owner_of(agent))]
-    return world.memories.seen_by(agent.id, siblings)
+MEMORIES_PAGE: Final = 20
+MEMORIES_PAGE_SIZE: Final = 50
+"""Largest page by number."""
+_PAGING: Final = ("cursor", "limit", "page", "page_size")
 
 
-def _mine(call: Call) -> list[Memory]:
-    return call.world.memories.about(call.party.id)
+def reader(party: Party) -> Reader:
+    """Return whose eyes a request has. There are no organizations here."""
+    return Reader(party.id, owner_of(party).id)
 
 
-def _found(call: Call, memories: list[Memory]) -> Memory:
-    try:
-        return find(memories, call.path["id"])
-    except Refusal as missing:
-        raise known_or_uuid("id", call.path["id"], missing) from None
+def _page(query: Mapping[str, Any], found: list[Memory]) -> Page:
+    filters = sorted((k, v) for k, v in query.items() if k not in _PAGING)
+    # A digest: a cursor holds the filters it is good for, and these may be long.
+    name = hashlib.sha256(repr(filters).encode("utf-8", "replace")).hexdigest()[:16]
+    return View(f"memories:{name}", [memory.number for memory in found]).page(query, MEMORIES_PAGE)
 
 
-def _listing(call: Call, memories: list[Memory]) -> Reply:
-    wanted = {name: call.query.get(name) for name in _FILTERS}
-    found = matching(memories, wanted)
-    keys = [f"{memory.inserted_at}|{memory.id}" for memory in found]
-    name = "memories:" + ":".join(f"{value}" for value in wanted.values())
-    page = View(name, range(len(found)), keys).page(call.query, PAGE)
-    rows = [render(call, found[number]) for number in page.rows]
+def _listed(rows: list[dict[str, Any]], page: Page) -> Reply:
     reply = routes.paged(rows, page, SUNSET)
-    # The twin under the older name; some clients read only that.
-    reply.body["meta"] = reply.body["metadata"]
+    reply.body["meta"] = reply.body["metadata"]  # the twin under the older name
     return reply
 
 
-def render(call: Call, memory: Memory) -> dict[str, Any]:
-    """Return a memory, for a person with what only persons see."""
-    row = unstructure(memory)
-    if call.party.kind == "User":
-        source = call.world.parties.get(memory.source_agent_id or "")
-        row |= {
-            "updated_at": memory.inserted_at,
-            "chat_room_id": None,
-            "source_agent_name": source.name if source is not None else None,
-        }
-    return row
+def _rows(found: list[Memory], page: Page) -> list[Memory]:
+    by_number = {memory.number: memory for memory in found}
+    return [by_number[number] for number in page.rows]
+
+
+# --------------------------------------------------------------------------- agents
 
 
 def memories(call: Call) -> Reply:
-    """List what the caller may see."""
-    found = _seen(call)
-    if call.query.get("memory_scope") == "org":
-        found = [memory for memory in found if memory.scope == "organization"]
-    return _listing(call, found)
+    """List what the caller sees, oldest first."""
+    found = call.world.memories.search(reader(call.party), call.query)
+    page = _page(call.query, found)
+    return _listed([memory.render() for memory in _rows(found, page)], page)
 
 
-def store(call: Call) -> Reply:
-    """Keep a memory."""
-    memory = call.world.memories.store(call.agent.id, section(call.body, "memory"))
-    return data(render(call, memory), 201)
+def store_memory(call: Call) -> Reply:
+    """Keep something."""
+    return data(call.world.memories.store(reader(call.party), call.body).render(), 201)
 
 
 def memory(call: Call) -> Reply:
     """Show a memory."""
-    return data(render(call, _found(call, _seen(call))))
+    return data(call.world.memories.find(reader(call.party), call.path["memory_id"]).render())
 
 
-def retire(call: Call, status: str) -> Reply:
-    """Supersede or archive a memory that the caller keeps."""
-    found = _found(call, _seen(call))
-    return data(render(call, call.world.memories.retire(found, call.agent.id, status)))
+def put_away(call: Call, status: str) -> Reply:
+    """Mark a memory as replaced, or hide it."""
+    memory_id = call.path["memory_id"]
+    return data(call.world.memories.put_away(reader(call.party), memory_id, status).render())
 
 
 # --------------------------------------------------------------------------- persons
 
 
-def my_memories(call: Call) -> Reply:
-    """List what is kept about a person; there are no others here."""
-    shared = call.query.get("scope", "about_me") in ("about_me", "all")
-    return _listing(call, _mine(call) if shared else [])
+def _render_for_person(world: World, found: Memory) -> dict[str, Any]:
+    """Return the `UserMemory`."""
+    names = {
+        f"{role}_name": world.parties[party_id].name if party_id in world.parties else None
+        for role, party_id in (("source_agent", found.source.id), ("subject", found.subject_id))
+    }
+    more = {"updated_at": found.updated_at, "chat_room_id": None}
+    return {**found.render(), **more, **names}
 
 
-def my_memory(call: Call) -> Reply:
-    """Show a memory about the caller."""
-    return data(render(call, _found(call, _mine(call))))
+def user_memories(call: Call) -> Reply:
+    """List what is about the caller, oldest first."""
+    found = call.world.memories.search_for_person(reader(call.party), call.query)
+    page = _page(call.query, found)
+    return _listed([_render_for_person(call.world, m) for m in _rows(found, page)], page)
 
 
-def my_status(call: Call, status: str) -> Reply:
-    """Supersede, archive or restore a memory about the caller."""
-    found = _found(call, _mine(call))
-    if status == "active" and found.status != "archived":
-        raise invalid("/status", "only an archived memory can be restored")
-    return data(render(call, call.world.memories.put(attrs.evolve(found, status=status))))
+def user_memory(call: Call) -> Reply:
+    """Show a memory."""
+    found = call.world.memories.find_for_person(reader(call.party), call.path["memory_id"])
+    return data(_render_for_person(call.world, found))
 
 
-def my_delete(call: Call) -> Reply:
-    """Drop a memory about the caller, for good."""
-    call.world.memories.delete(_found(call, _mine(call)))
+def change_user_memory(call: Call, status: str) -> Reply:
+    """Mark a memory as replaced, hide it, or bring it back."""
+    store, memory_id = call.world.memories, call.path["memory_id"]
+    changed = store.change_for_person(reader(call.party), memory_id, status)
+    return data(_render_for_person(call.world, changed))
+
+
+def delete_user_memory(call: Call) -> Reply:
+    """Delete a memory for good."""
+    call.world.memories.delete(reader(call.party), call.path["memory_id"])
     return Reply(204)
 
 
-# --------------------------------------------------------------------------- the tables
+# --------------------------------------------------------------------------- the table
 
-_AGENT: Final = "/api/v1/agent/memories"
-_ME: Final = "/api/v1/me/memories"
-_TYPES: Final = sorted({kind for kinds in SYSTEMS.values() for kind in kinds})
-_QUERY: Final[dict[str, Parse]] = {
+_FILTERS: Final[dict[str, Parse]] = {
     **CURSOR,
     **NUMBER,
-    "page_size": whole(1, 50),
-    "subject_id": str,
-    "system": choice(*SYSTEMS),
-    "type": choice(*_TYPES),
+    "page_size": whole(1, MEMORIES_PAGE_SIZE),
+    "system": choice(*TYPES_OF_SYSTEM),
+    "type": choice(*TYPES),
     "segment": choice(*SEGMENTS),
     "content_query": str,
     "status": choice(*STATUSES, "all"),
 }
-_agent: Final = partial(Route, caller="Agent", feature="memories")
-_person: Final = partial(Route, caller="User", feature="memories")
+_OWN: Final = "/api/v1/agent/memories"
+_MINE: Final = "/api/v1/me/memories"
+_agent: Final = partial(Route, caller="Agent", offer="memories")
+_person: Final = partial(Route, caller="User", offer="memories")
 
-AGENT_ROUTES: Final = (
+ROUTES: Final = (
     _agent(
         "memories",
         "GET",
-        _AGENT,
+        _OWN,
         memories,
-        query={**_QUERY, "scope": choice(*SCOPES, "all"), "memory_scope": choice("me", "org")},
+        query=_FILTERS
+        | {
+            "subject_id": str,
+            "scope": choice(*SCOPES, "all"),
+            "memory_scope": choice("me", "org"),
+        },
     ),
-    _agent("store_memory", "POST", _AGENT, store, reads_body=True),
-    _agent("memory", "GET", f"{_AGENT}/{{id}}", memory),
+    _agent("store_memory", "POST", _OWN, store_memory, reads_body=True),
+    _agent("memory", "GET", f"{_OWN}/{{memory_id}}", memory),
     _agent(
         "supersede_memory",
         "POST",
-        f"{_AGENT}/{{id}}/supersede",
-        partial(retire, status="superseded"),
+        f"{_OWN}/{{memory_id}}/supersede",
+        partial(put_away, status="superseded"),
     ),
     _agent(
-        "archive_memory", "POST", f"{_AGENT}/{{id}}/archive", partial(retire, status="archived")
+        "archive_memory",
+        "POST",
+        f"{_OWN}/{{memory_id}}/archive",
+        partial(put_away, status="archived"),
     ),
-)
-USER_ROUTES: Final = (
     _person(
         "user_memories",
         "GET",
-        _ME,
-        my_memories,
-        query={
-            **_QUERY,
+        _MINE,
+        user_memories,
+        query=_FILTERS
+        | {
             "scope": choice("about_me", "organization", "room", "all"),
             "chat_room_id": str,
         },
     ),
-    _person("user_memory", "GET", f"{_ME}/{{id}}", my_memory),
-    _person("user_delete_memory", "DELETE", f"{_ME}/{{id}}", my_delete),
+    _person("user_memory", "GET", f"{_MINE}/{{memory_id}}", user_memory),
+    _person("delete_memory", "DELETE", f"{_MINE}/{{memory_id}}", delete_user_memory),
     *(
         _person(
-            f"user_{verb}_memory", "POST", f"{_ME}/{{id}}/{verb}", partial(my_status, status=status)
+            f"user_{verb}_memory",
+            "POST",
+            f"{_MINE}/{{memory_id}}/{verb}",
+            partial(change_user_memory, status=status),
         )
         for verb, status in (
             ("supersede", "superseded"),

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from band_trio.localband.routes import Route
 from band_trio.localband.validate import ACTIVITY_KINDS, ATTACHMENTS, EVENT_TYPES
+from band_trio.protocol.holdings import TYPES_OF_SYSTEM
 from band_trio.protocol.rest import EVENT_CHARS
 from band_trio.stores.contacts import MESSAGE_CHARS
-from band_trio.stores.memories import SCOPES, SEGMENTS, SYSTEMS
-from band_trio.stores.tasks import STATES, STATUSES
+from band_trio.stores.memories import SCOPES, SEGMENTS, TYPES
+from band_trio.stores.tasks import STATUSES
 
 _ID: Final = {"type": "string", "format": "uuid"}
 _TEXT: Final = {"type": "string"}
@@ -105,8 +106,8 @@ BODIES: Final[dict[str, Schema]] = {
         memory=_object(
             "content system type segment thought",
             content=_WORDS,
-            system=_enum(*SYSTEMS),
-            type=_enum(*sorted({kind for kinds in SYSTEMS.values() for kind in kinds})),
+            system=_enum(*TYPES_OF_SYSTEM),
+            type=_enum(*TYPES),
             segment=_enum(*SEGMENTS),
             thought=_WORDS,
             scope=_enum(*SCOPES),
@@ -123,7 +124,7 @@ BODIES: Final[dict[str, Schema]] = {
         comment=_WORDS,
         subject=_WORDS,
         detail=_TEXT,
-        state=_enum(*STATES),
+        state=_enum("active", "cancelled", "archived"),
         linked_native_id=_TEXT,
     ),
     "set_board": _object(goal_title=_TEXT, goal_summary=_TEXT),
@@ -155,12 +156,11 @@ MORE: Final[dict[str, tuple[int, ...]]] = {
     "user_approve": (404, 409, 422),
     "user_reject": (404, 409, 422),
     "user_cancel": (404, 409, 422),
-    "user_delete_memory": (204,),
+    "delete_memory": (204,),
     "user_restore_memory": (422,),
     "put_file": (400, 413, 422),
     "user_put_file": (400, 413, 422),
     "get_file": (206, 416),
-    "user_get_file": (206, 416),
 }
 """Route → statuses beside those that follow from its line."""
 CREATED: Final = frozenset(
@@ -204,11 +204,13 @@ def describe(routes: Iterable[Route], *, server: str = "/") -> Schema:
 def statuses(route: Route) -> list[int]:
     """Return every status that a route may answer with, once the key is known to be good."""
     found = {201 if route.name in CREATED else 200, 401, 403, *MORE.get(route.name, ())}
-    if 204 in found and route.name == "user_delete_memory":
+    if 204 in found and route.name == "delete_memory":
         found.remove(200)
     if "{" in route.path:
         found.add(404)
-    if route.room is not None or re.search(r"\{(id|participant_id)\}", route.path):
+    if route.room is not None or re.search(
+        r"\{(id|participant_id|memory_id|file_id|task)\}", route.path
+    ):
         found.add(422)
     if route.reads_body or route.raw:
         found |= {400, 413, 422}
@@ -226,7 +228,7 @@ def _operation(route: Route) -> Schema:
         "parameters": [*_path(route), *_query(route), *_headers(route)],
         "responses": {str(status): _response(route, status) for status in statuses(route)},
     }
-    if route.reads_body:
+    if route.reads_body and not route.raw:
         schema = BODIES[route.name]
         operation["requestBody"] = {
             "required": True, "content": {"application/json": {"schema": schema}}

@@ -13,8 +13,9 @@ from band_trio.localband.records import ActivityRecord
 from band_trio.localband.room import Message, Room
 from band_trio.localband.world import World
 from band_trio.protocol import events
-from band_trio.protocol.holdings import Attachment
-from band_trio.stores.refusal import invalid, not_found, stopped
+from band_trio.stores.bodies import BLANK, section, text
+from band_trio.stores.files import File
+from band_trio.stores.refusal import Refusal, invalid, not_found, stopped
 
 
 def post_message(world: World, room: Room, sender: Party, body: Any) -> Message:
@@ -25,23 +26,32 @@ def post_message(world: World, room: Room, sender: Party, body: Any) -> Message:
     """
     if room.is_stopped(sender.id):
         raise stopped()
-    message = validate.section(body, "message")
+    message = section(body, "message")
     content = validate.message_content(message.get("content"))
     members = {party_id: member.party for party_id, member in room.members.items()}
     mentions = resolve(message.get("mentions"), members, sender)
-    files = _attached(room, validate.attachment_ids(message))
+    files = _attached(world, room, validate.attachment_ids(message))
     content = rewrite(content, mentions)
     return _append(world, room, sender, content, "text", mentions, {}, files)
 
 
-def _attached(room: Room, ids: list[str]) -> list[Attachment]:
-    known = room.files.files if room.files is not None else {}
-    if not all(each in known for each in ids):
+def _attached(world: World, room: Room, ids: list[str]) -> list[File]:
+    if ids and not world.offer.files:
         raise validate.unknown_attachment()
-    return [known[each] for each in ids]
+    try:
+        return [world.files.find(room.id, each) for each in ids]
+    except Refusal:
+        raise validate.unknown_attachment() from None
 
 
-def say(world: World, room: Room, sender: Party, content: str, mentions: Sequence[Ref]) -> Message:
+def say(
+    world: World,
+    room: Room,
+    sender: Party,
+    content: str,
+    mentions: Sequence[Ref],
+    attachment_ids: Sequence[str] = (),
+) -> Message:
     """Post for a program: who is mentioned is given as objects, ids or handles.
 
     Raises:
@@ -49,7 +59,8 @@ def say(world: World, room: Room, sender: Party, content: str, mentions: Sequenc
     """
     names = [id_of(each) for each in mentions]
     items = [{"id" if name in world.parties else "handle": name} for name in names]
-    body = {"message": {"content": content, "mentions": items}}
+    message = {"content": content, "mentions": items, "attachment_ids": list(attachment_ids)}
+    body = {"message": message}
     return post_message(world, room, sender, body)
 
 
@@ -73,7 +84,7 @@ def _append(
     kind: str,
     mentions: list[Mentioned],
     metadata: dict[str, Any],
-    attachments: Sequence[Attachment] = (),
+    files: Sequence[File] = (),
 ) -> Message:
     at = world.stamp()
     message = Message(
@@ -85,7 +96,7 @@ def _append(
         sender=sender,
         mentions=mentions,
         metadata=metadata,
-        attachments=list(attachments),
+        files=list(files),
         inserted_at=at,
         updated_at=at,
     )
@@ -167,8 +178,8 @@ def settle(
     error = None
     if state is State.FAILED:
         if not isinstance(body, dict):
-            raise invalid("/error", validate.BLANK)
-        error = validate.text(body.get("error"), "/error")
+            raise invalid("/error", BLANK)
+        error = text(body.get("error"), "/error")
     return _change(world, room, message, agent.id, lambda d: d.settle(state, world.stamp(), error))
 
 

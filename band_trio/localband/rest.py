@@ -46,19 +46,17 @@ from band_trio.stores.refusal import (
 CUT: Final = "localband.cut"
 """Extension of the ASGI scope, and type of a message: the transport can cut the connection."""
 
-AGENT_ROUTES: Final = (
+ROUTES: Final = (
     *agent_api.ROUTES,
-    *contacts_api.AGENT_ROUTES,
-    *memories_api.AGENT_ROUTES,
-    *tasks_api.AGENT_ROUTES,
-    *files_api.AGENT_ROUTES,
-)
-USER_ROUTES: Final = (
     *user_api.ROUTES,
-    *contacts_api.USER_ROUTES,
-    *memories_api.USER_ROUTES,
-    *files_api.USER_ROUTES,
+    *contacts_api.ROUTES,
+    *tasks_api.ROUTES,
+    *files_api.ROUTES,
+    *memories_api.ROUTES,
 )
+"""The whole interface."""
+AGENT_ROUTES: Final = tuple(route for route in ROUTES if route.caller == "Agent")
+USER_ROUTES: Final = tuple(route for route in ROUTES if route.caller == "User")
 _JSON: Final = (b"content-type", b"application/json")
 
 
@@ -71,7 +69,7 @@ def make_app(world: World, faults: Faults) -> ASGIApp:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close"})
         elif scope.get("path") == "/openapi.json" and scope["method"] == "GET":
-            await _send_reply(send, Reply(200, describe((*AGENT_ROUTES, *USER_ROUTES))))
+            await _send_reply(send, Reply(200, describe(ROUTES)))
         elif scope.get("path", "").startswith("/api/v1/agent/"):
             await agents(scope, receive, send)
         else:
@@ -105,7 +103,7 @@ class Endpoint:
         request = _Request.read(scope, self.methods.get(scope["method"]))
         try:
             route, _ = request.admit(self.world, self._miss)
-            request.raw = await _read_body(scope, receive, route.body_bytes)
+            request.raw = await _read_body(scope, receive, route.limit(self.world))
         except Refusal as refusal:
             request.refusal = refusal
         except _GoneError:
@@ -179,7 +177,7 @@ class _Request:
     params: Mapping[str, str]
     query: str
     headers: Mapping[str, str] = attrs.field(factory=dict)
-    """Read for routes whose bodies are raw."""
+    """Those that the route declares."""
     raw: bytes = b""
     refusal: Refusal | None = None
     """Why the body was not read, or not to its end."""
@@ -187,9 +185,7 @@ class _Request:
     @classmethod
     def read(cls, scope: Scope, route: Route | None) -> _Request:
         key = next((value for name, value in scope["headers"] if name == b"x-api-key"), b"")
-        headers = {}
-        if route is not None and route.raw:
-            headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in scope["headers"]}
+        headers = _declared(scope, route.headers) if route is not None and route.headers else {}
         return cls(
             scope["method"],
             route,
@@ -222,11 +218,9 @@ class _Request:
             raise unauthorized()
         if self.route is None:
             raise miss()
-        if self.route.feature not in (None, *world.features):
-            plan = self.route.feature == "memories"
-            raise forbidden("Your plan has no memories") if plan else not_found()
         if party.kind != self.route.caller:
             raise forbidden(f"This route is for {self.route.caller.lower()} keys")
+        world.offer.check(self.route.offer)
         return self.route, party
 
     def check(self, world: World, route: Route, party: Party) -> Call:
@@ -237,8 +231,15 @@ class _Request:
         values: dict[str, Any] = {}
         if self.query:
             values = read_query(parse_qsl(self.query, keep_blank_values=True), route.query)
-        body = self.raw if route.raw else _body(self.raw) if route.reads_body else None
+        body = None
+        if route.reads_body:
+            body = self.raw if route.raw else _body(self.raw)
         return Call(world, party, self.params, values, body, room, self.headers)
+
+
+def _declared(scope: Scope, names: Iterable[str]) -> dict[str, str]:
+    given = {raw.decode("latin-1"): value.decode("latin-1") for raw, value in scope["headers"]}
+    return {name: given[name] for name in names if name in given}
 
 
 def _facts(record: RequestRecord, raw: bytes) -> RequestFacts:

@@ -9,10 +9,7 @@ import attrs
 from band_trio.localband.delivery import Delivery, Inbox, State
 from band_trio.localband.mentions import Mentioned
 from band_trio.localband.party import Agent, Member, Party
-from band_trio.protocol.holdings import Attachment
-from band_trio.protocol.structure import unstructure
-from band_trio.stores.files import RoomFiles
-from band_trio.stores.tasks import RoomTasks
+from band_trio.stores.files import File
 
 
 @attrs.define(eq=False)
@@ -30,7 +27,7 @@ class Message:
     metadata: dict[str, Any]
     inserted_at: str
     updated_at: str
-    attachments: list[Attachment] = attrs.field(factory=list)
+    files: list[File] = attrs.field(factory=list)
     deliveries: dict[str, Delivery] = attrs.field(factory=dict)
     """Agent id → state; agents that never heard of the message have none."""
 
@@ -70,7 +67,7 @@ class Message:
             "chat_room_id": self.room_id,
             "thread_id": None,
             "metadata": metadata,
-            "attachments": [unstructure(each) for each in self.attachments],
+            "attachments": [file.render() for file in self.files if not file.expired],
             "inserted_at": self.inserted_at,
             "updated_at": self.updated_at,
         }
@@ -102,8 +99,6 @@ class Room:
     by_id: dict[str, Message] = attrs.field(factory=dict, repr=False)
     inboxes: dict[str, Inbox] = attrs.field(factory=dict, repr=False)
     """Agent id → what is addressed to it; outlives a membership."""
-    tasks: RoomTasks | None = attrs.field(default=None, repr=False)
-    files: RoomFiles | None = attrs.field(default=None, repr=False)
     contexts: dict[str, list[int]] = attrs.field(factory=dict, repr=False)
     """Agent id → numbers of what it sent or is mentioned in."""
 

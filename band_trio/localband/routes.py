@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from band_trio.localband.offer import Feature
 from band_trio.localband.paging import Page, Parse
 from band_trio.localband.party import Agent, Party, User
 from band_trio.localband.room import Room
@@ -23,7 +24,7 @@ Finder = Callable[[World, Party, str], Room]
 
 @attrs.frozen
 class Reply:
-    """An answer; *body* None means no body at all."""
+    """An answer; *body* None means no body at all, bytes are sent as they are."""
 
     status: int
     body: Any = None
@@ -56,10 +57,10 @@ class Call:
     query: Mapping[str, Any]
     """Declared parameters that were given, parsed."""
     body: Any
-    """The parsed JSON body, or the bytes of a raw one; None where the route takes none."""
+    """The parsed JSON body, or its bytes where the route takes those; None where it takes none."""
     found: Room | None
     headers: Mapping[str, str] = attrs.field(factory=dict)
-    """By lower-case name, for routes whose bodies are raw."""
+    """Declared headers that were given, by their lower-case names."""
 
     @property
     def room(self) -> Room:
@@ -101,8 +102,14 @@ class Route:
     body_bytes: int = JSON_BYTES
     """More is refused with 413, on routes that do not look at their body too."""
     raw: bool = False
-    """Whether its bodies are bytes."""
-    feature: str | None = None
-    """What a platform may be without."""
+    """The body is a file: bytes, and as large as files may be."""
+    headers: tuple[str, ...] = ()
+    """What it reads of the headers, lower-case names."""
+    offer: Feature | None = None
+    """What it belongs to; refused where that is not offered."""
     posts: bool = False
     """Refused with 403 while the agent is stopped in the room."""
+
+    def limit(self, world: World) -> int:
+        """Return how many bytes a body may have."""
+        return world.files.most_bytes if self.raw else self.body_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from band_trio.localband import contacts, control, posting
 from band_trio.localband.party import Agent, Ref, Role, User, id_of
 from band_trio.localband.world import World
 from band_trio.stores.contacts import Action
+from band_trio.stores.files import NAME, SHA256
 from band_trio.stores.refusal import api_errors
 
 
@@ -77,12 +79,31 @@ class LocalUser:
             found = self._world.room_of(self.party, id_of(room))
             self._world.remove_participant(found, self.party, id_of(member))
 
-    async def send(self, room: Ref, content: str, mentions: Sequence[Ref]) -> str:
-        """Say something to somebody: objects, ids or handles. Return the message's id."""
+    async def put_file(self, room: Ref, name: str, content: bytes) -> str:
+        """Bring a file into a room, where a message has to carry it; return its id."""
+        await trio.lowlevel.checkpoint()
+        headers = {NAME: name, SHA256: hashlib.sha256(content).hexdigest()}
+        with api_errors():
+            found = self._world.room_of(self.party, id_of(room))
+            self._world.offer.check("files")
+            return self._world.files.put(found.id, content, headers).id
+
+    async def send(
+        self,
+        room: Ref,
+        content: str,
+        mentions: Sequence[Ref],
+        *,
+        attachment_ids: Sequence[str] = (),
+    ) -> str:
+        """Say something to somebody: objects, ids or handles. Return the message's id.
+
+        *attachment_ids* are those of `put_file`.
+        """
         await trio.lowlevel.checkpoint()
         with api_errors():
             found = self._world.room_of(self.party, id_of(room))
-            return posting.say(self._world, found, self.party, content, mentions).id
+            return posting.say(self._world, found, self.party, content, mentions, attachment_ids).id
 
     async def messages(self, room: Ref) -> list[dict[str, Any]]:
         """Return everything in a room, events included, oldest first, as it is listed."""

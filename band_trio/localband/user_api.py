@@ -22,9 +22,10 @@ from band_trio.localband.paging import CURSOR, NUMBER, SUNSET, View, choice, swi
 from band_trio.localband.party import Agent
 from band_trio.localband.room import Room
 from band_trio.localband.routes import Call, Reply, Route, data
-from band_trio.localband.validate import MESSAGE_BODY_BYTES, new_chat, section, text
+from band_trio.localband.validate import MESSAGE_BODY_BYTES, new_chat
 from band_trio.localband.world import World
 from band_trio.protocol.structure import timestamp_text
+from band_trio.stores.bodies import section, text
 from band_trio.stores.refusal import forbidden, invalid
 
 ROWS_PAGE: Final = 20

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from band_trio.kit.hygiene import has_visible
 from band_trio.localband.paging import is_uuid
 from band_trio.protocol import codec
 from band_trio.protocol.rest import EVENT_CHARS, EVENT_METADATA_BYTES, MESSAGE_BYTES
-from band_trio.stores.refusal import Refusal, invalid
+from band_trio.stores.bodies import BLANK, NO_ENUM, section, text
+from band_trio.stores.refusal import Refusal, invalid, word
 
 MESSAGE_BODY_BYTES: Final = 8 * MESSAGE_BYTES
 """Room for a message whose content is escaped, six bytes for one, and what goes with it."""
@@ -17,39 +17,11 @@ EVENT_TYPES: Final = ("thought", "tool_call", "tool_result", "error", "task", "a
 ATTENTION_KINDS: Final = ("question", "assumption", "failure", "review")
 ACTIVITY_KINDS: Final = ("reasoning", "tool_call", "memory", "permission")
 ATTACHMENTS: Final = 10
-BLANK: Final = "can't be blank"
 
 
 def known_or_uuid(pointer: str, value: str, missing: Refusal) -> Refusal:
     """Return *missing* for an id that could exist, else the 422 for what is no id at all."""
     return missing if is_uuid(value) else invalid(f"/{pointer}", "Invalid format. Expected :uuid")
-
-
-def section(body: Any, name: str) -> dict[str, Any]:
-    """Take the object *name* out of a body.
-
-    Raises:
-        Refusal: 422, it is missing or no object.
-    """
-    value = body.get(name) if isinstance(body, dict) else None
-    if not isinstance(value, dict):
-        raise invalid(f"/{name}", BLANK if value is None else "must be an object")
-    return value
-
-
-def text(value: Any, pointer: str) -> str:
-    """Check a text that must have a visible character.
-
-    Raises:
-        Refusal: 422.
-    """
-    if value is None:
-        raise invalid(pointer, BLANK)
-    if not isinstance(value, str):
-        raise invalid(pointer, "must be a string")
-    if not has_visible(value):
-        raise invalid(pointer, BLANK)
-    return value
 
 
 def message_content(value: Any) -> str:
@@ -66,7 +38,7 @@ def message_content(value: Any) -> str:
 
 
 def attachment_ids(message: dict[str, Any]) -> list[str]:
-    """Check `attachment_ids`; whether there are such files is not known here.
+    """Check `attachment_ids`; return each once.
 
     Raises:
         Refusal: 422.
@@ -76,13 +48,12 @@ def attachment_ids(message: dict[str, Any]) -> list[str]:
         raise invalid(pointer, "must be a list of ids")
     if len(ids) > ATTACHMENTS:
         raise invalid(pointer, f"should have at most {ATTACHMENTS} item(s)")
-    return ids
+    return list(dict.fromkeys(ids))
 
 
 def unknown_attachment() -> Refusal:
-    """Return the answer to a message with a file that is not in its room."""
-    details = {"/message/attachment_ids": ["unknown"]}
-    return Refusal(422, "unknown_attachment", "unknown_attachment", details=details)
+    """Return the answer to a message with a file that is not there."""
+    return word("unknown_attachment", "/message/attachment_ids")
 
 
 def event(body: Any) -> tuple[str, str, dict[str, Any]]:
@@ -97,7 +68,7 @@ def event(body: Any) -> tuple[str, str, dict[str, Any]]:
         raise invalid("/event/content", f"should be at most {EVENT_CHARS} character(s)")
     kind = row.get("message_type")
     if kind not in EVENT_TYPES:
-        raise invalid("/event/message_type", "Invalid value for enum")
+        raise invalid("/event/message_type", NO_ENUM)
     metadata = row.get("metadata")
     if metadata is None:
         metadata = {}
@@ -106,7 +77,7 @@ def event(body: Any) -> tuple[str, str, dict[str, Any]]:
     if len(codec.dumps(metadata)) > EVENT_METADATA_BYTES:
         raise invalid("/event/metadata", f"should be at most {EVENT_METADATA_BYTES} byte(s)")
     if kind == "attention" and metadata.get("kind") not in ATTENTION_KINDS:
-        raise invalid("/event/metadata/kind", "Invalid value for enum")
+        raise invalid("/event/metadata/kind", NO_ENUM)
     # The platform alone mints delegations; what clients send under that name is dropped.
     return content, kind, {k: v for k, v in metadata.items() if k != "delegation"}
 
@@ -161,7 +132,7 @@ def activity(body: Any) -> tuple[bool, str]:
     if not isinstance(detail, dict):
         raise invalid("/activity", "must be an object")
     if detail.get("kind") not in ACTIVITY_KINDS:
-        raise invalid("/activity/kind", "Invalid value for enum")
+        raise invalid("/activity/kind", NO_ENUM)
     if not isinstance(detail.get("name"), str | None):
         raise invalid("/activity/name", "must be a string")
     return working, detail["kind"]

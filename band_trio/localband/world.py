@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from band_trio.localband.offer import Offer
 from band_trio.localband.party import (
     Agent,
     Member,
@@ -32,14 +33,12 @@ from band_trio.localband.validate import checked_title, known_or_uuid
 from band_trio.protocol import events
 from band_trio.protocol.structure import timestamp_text
 from band_trio.stores.contacts import Contacts
-from band_trio.stores.files import RoomFiles
+from band_trio.stores.files import FileStore
 from band_trio.stores.memories import MemoryStore
 from band_trio.stores.refusal import conflict, forbidden, invalid, not_found
 from band_trio.stores.tasks import RoomTasks
 
 _TICK: Final = timedelta(microseconds=1)
-FEATURES: Final = frozenset({"files", "tasks", "memories"})
-"""What a platform may be without."""
 
 
 @attrs.define(eq=False)
@@ -67,7 +66,10 @@ class World:
     """Called with every push, whoever else listens."""
     drifting_cursors: bool = False
     """Cursors count rows, so that pages shift when rows leave a list; some platforms do that."""
-    features: Collection[str] = FEATURES
+    offer: Offer = attrs.field(factory=Offer)
+    tasks: dict[str, RoomTasks] = attrs.field(factory=dict, repr=False)
+    """Room id → its tasks and board, where they were ever asked for."""
+    files: FileStore = attrs.field(init=False, repr=False)
     memories: MemoryStore = attrs.field(init=False, repr=False)
     contacts: Contacts = attrs.field(init=False, repr=False)
     _handles: dict[str, Party] = attrs.field(factory=dict, repr=False)
@@ -75,7 +77,9 @@ class World:
     _began: datetime | None = attrs.field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.memories = MemoryStore(self.new_id, self.stamp)
+        offer = self.offer
+        self.files = FileStore(self.new_id, self.clock, offer.file_bytes, offer.file_seconds)
+        self.memories = MemoryStore(self.new_id, self.stamp, lambda each: each in self.parties)
         self.contacts = Contacts(self.new_id, self.stamp, self.by_handle)
 
     # ------------------------------------------------------------------ time and news
@@ -261,15 +265,9 @@ class World:
 
     def tasks_of(self, room: Room) -> RoomTasks:
         """Return the tasks and the board of a room."""
-        if room.tasks is None:
-            room.tasks = RoomTasks(room.id, self.new_id, self.stamp)
-        return room.tasks
-
-    def files_of(self, room: Room) -> RoomFiles:
-        """Return the files of a room."""
-        if room.files is None:
-            room.files = RoomFiles(self.new_id)
-        return room.files
+        if room.id not in self.tasks:
+            self.tasks[room.id] = RoomTasks(room.id, self.new_id, self.stamp)
+        return self.tasks[room.id]
 
     def create_room(
         self,
@@ -300,10 +298,12 @@ class World:
             self.push(f"user_rooms:{user_id}", "room_updated", room.render_for_user)
 
     def delete_room(self, room: Room) -> None:
-        """Delete a room for everybody."""
+        """Delete a room for everybody, with its tasks and files."""
         members = list(room.members.values())
         agents = [agent.id for agent in room.agents()]
         del self.rooms[room.id]
+        self.tasks.pop(room.id, None)
+        self.files.forget(room.id)
         for message in room.messages:
             del self.messages[message.id]
         room.members.clear()

@@ -7,7 +7,7 @@ passed on stay text.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -16,6 +16,12 @@ from band_trio.protocol.rest import readable_rows
 from band_trio.protocol.structure import structure
 
 JsonObject = dict[str, Any]
+
+_SENSES: Final = ("iconic", "echoic", "haptic")
+_KNOWLEDGE: Final = ("episodic", "semantic", "procedural")
+
+TYPES_OF_SYSTEM: Final = {"sensory": _SENSES, "working": _KNOWLEDGE, "long_term": _KNOWLEDGE}
+"""System of a memory → types that it can hold (platform docs, Memories)."""
 
 
 @attrs.frozen

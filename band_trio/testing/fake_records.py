@@ -88,27 +88,27 @@ class FakeRecords:
     @property
     def memories(self) -> list[dict[str, Any]]:
         """What is stored, in every status."""
-        return _dicts(self.room.memories)
+        return _dicts(self.room.all_memories())
 
     @property
     def memory_contents(self) -> list[str]:
         """The contents of `memories`."""
-        return [memory.content or "" for memory in self.room.memories]
+        return [memory.content or "" for memory in self.room.all_memories()]
 
     @property
     def files(self) -> list[dict[str, Any]]:
         """The files of the room."""
-        return _dicts(self.room.files)
+        return _dicts(self.room.all_files())
 
     @property
     def tasks(self) -> list[dict[str, Any]]:
         """The tasks of the room, in every state."""
-        return _dicts(self.room.tasks)
+        return _dicts(self.room.all_tasks())
 
     @property
     def board(self) -> dict[str, Any]:
         """The goal of the room; empty while none is set."""
-        return unstructure(self.room.board)
+        return unstructure(self.room.shown_board())
 
     # ----------------------------------------------------------------- waiting
 

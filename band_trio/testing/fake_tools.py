@@ -19,8 +19,11 @@ from band_trio.features import CustomToolDef
 from band_trio.protocol.holdings import Attachment
 from band_trio.protocol.rest import Mention
 from band_trio.protocol.structure import unstructure
+from band_trio.testing.fake_files import file_store
+from band_trio.testing.fake_memories import memory_store
 from band_trio.testing.fake_records import FakeRecords
 from band_trio.testing.fake_room import FakeRoom
+from band_trio.testing.fake_tasks import room_tasks
 from band_trio.testing.seeds import (
     FAKE_ACTOR,
     FAKE_ROOM,
@@ -98,11 +101,10 @@ class FakeAgentTools(FakeRecords, AgentTools):
             received=read_requests(received_contact_requests, "from"),
             sent=read_requests(sent_contact_requests, "to"),
             context=read_context(room_context),
-            memories=read_memories(memories),
+            memory_store=memory_store(read_memories(memories), agent_id),
             memory_source=agent_id,
-            files=read_files(files),
-            tasks=read_tasks(tasks),
-            first_board=read_board(board),
+            file_store=file_store(read_files(files)),
+            work=room_tasks(read_tasks(tasks), read_board(board)),
             task_actor=agent_id or FAKE_ACTOR,
             on_change=self._note,
         )
@@ -240,7 +242,7 @@ class FakeAgentTools(FakeRecords, AgentTools):
 
     async def _find_file(self, file_id: str) -> Attachment:
         await trio.lowlevel.checkpoint()
-        for file in self.room.files:
+        for file in self.room.all_files():
             if file.id == file_id:
                 return file
         raise BandToolError(texts.NO_SUCH_FILE)

@@ -15,7 +15,7 @@ import attrs
 from band_trio import texts
 from band_trio.errors import BandApiError, BandToolError
 from band_trio.link.rest.routes import Route, one, page_of, written
-from band_trio.protocol.holdings import Memory
+from band_trio.protocol.holdings import TYPES_OF_SYSTEM, Memory
 from band_trio.tools.core import ToolCore, platform_tool
 from band_trio.tools.definitions import ID, argument
 from band_trio.tools.results import cursor_metadata, object_result, page_result
@@ -32,14 +32,6 @@ STORE_MEMORY: Final = Route("POST", "/memories", written(Memory), under="memory"
 GET_MEMORY: Final = Route("GET", "/memories/{memory_id}", one(Memory))
 SUPERSEDE_MEMORY: Final = Route("POST", "/memories/{memory_id}/supersede", written(Memory))
 ARCHIVE_MEMORY: Final = Route("POST", "/memories/{memory_id}/archive", written(Memory))
-
-# --------------------------------------------------------------------------- what fits together
-
-_SENSES: Final = ("iconic", "echoic", "haptic")
-_KNOWLEDGE: Final = ("episodic", "semantic", "procedural")
-
-TYPES_OF_SYSTEM: Final = {"sensory": _SENSES, "working": _KNOWLEDGE, "long_term": _KNOWLEDGE}
-"""System → types that it can hold."""
 
 # --------------------------------------------------------------------------- inputs
 

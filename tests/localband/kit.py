@@ -13,9 +13,14 @@ import trio
 import trio_websocket
 
 from band_trio.config.agent import AgentConfig
+from band_trio.config.credentials import Credentials
+from band_trio.config.endpoints import Endpoints
 from band_trio.kit.nurseries import hide_nursery
+from band_trio.link.rest.api import open_api
+from band_trio.link.rest.rest import RestClient
 from band_trio.localband import LocalAgent, LocalBand, LocalRoom, LocalUser
 from band_trio.protocol import codec
+from band_trio.tools.agent_tools import AgentTools
 
 
 @attrs.frozen
@@ -54,6 +59,19 @@ async def open_rest(
         base_url=band.rest_url, headers={"x-api-key": key}, transport=transport, timeout=5
     ) as http:
         yield Rest(http)
+
+
+@asynccontextmanager
+async def open_tools(
+    band: LocalBand, agent: LocalAgent, room: LocalRoom, *, key: str | None = None
+) -> AsyncGenerator[AgentTools]:
+    """The real tools of one turn, over the real REST client."""
+    endpoints = Endpoints(band.rest_url, band.ws_url)
+    credentials = Credentials(agent.id, key or agent.api_key)
+    async with open_api(endpoints, credentials, transports(band, agent)) as api:
+        yield AgentTools(
+            room.id, RestClient(api), await band.user.participants(room), agent_id=agent.id
+        )
 
 
 class Refused(Exception):

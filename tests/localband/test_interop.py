@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 import trio
@@ -34,10 +36,47 @@ asyncio.run(agent.run())
 """
 
 
+KEEPER = """
+import asyncio, json, sys
+from band import Agent
+from band.core import SimpleAdapter
+
+CALLS = json.loads(sys.argv.pop())
+
+class Keeper(SimpleAdapter):
+    async def on_message(
+        self, msg, tools, history, participants_msg, contacts_msg, *, is_session_bootstrap, room_id
+    ):
+        made = {}
+        for name, arguments in CALLS:
+            given = {k: made.get(v, v) if isinstance(v, str) else v for k, v in arguments.items()}
+            try:
+                result = await tools.execute_tool_call("band_" + name, given)
+            except Exception as exc:
+                result = type(exc).__name__
+            if isinstance(result, dict):
+                made["$" + name] = result.get("id") or result.get("attachment", {}).get("id")
+            await tools.send_event(json.dumps([name, result]), "thought")
+        await tools.send_message("done", mentions=[msg.sender_id])
+
+agent_id, api_key, rest_url, ws_url = sys.argv[1:]
+agent = Agent.create(
+    adapter=Keeper(), agent_id=agent_id, api_key=api_key, rest_url=rest_url, ws_url=ws_url
+)
+asyncio.run(agent.run())
+"""
+MEMORY = {
+    "content": "tea", "system": "long_term", "type": "semantic", "segment": "user", "thought": "t",
+}  # fmt: skip
+
+
 @asynccontextmanager
-async def open_client(band: LocalBand, agent: LocalAgent) -> AsyncGenerator[trio.Process]:
+async def open_client(
+    band: LocalBand, agent: LocalAgent, program: str = CLIENT, *arguments: str
+) -> AsyncGenerator[trio.Process]:
     """Run the asyncio client; it is told to stop at the end and must end well."""
-    command = [sys.executable, "-c", CLIENT, agent.id, agent.api_key, band.rest_url, band.ws_url]
+    urls = (band.rest_url, band.ws_url)
+    command = [sys.executable, "-c", program, agent.id, agent.api_key, *urls, *arguments]
     async with trio.open_nursery() as nursery:
         run = partial(trio.run_process, command, check=False, stdout=None, stderr=None)
         process: trio.Process = await nursery.start(run)
@@ -103,3 +142,47 @@ def test_the_client_is_the_one_that_was_released() -> None:
     assert (
         subprocess.run(show, capture_output=True, text=True, check=True).stdout.strip() == "6.0.1"
     )
+
+
+@pytest.mark.slow
+async def test_its_tools_of_memories_tasks_and_files_work_here() -> None:
+    """It reads every answer strictly: a field that is missing or of the wrong type is an error."""
+    with trio.fail_after(50):
+        async with open_local_band() as band:
+            agent = band.register_agent("Scribe", "Keeps everything")
+            room = await band.user.create_room("Hall", [agent])
+            calls: list[tuple[str, dict[str, Any]]] = [
+                ("store_memory", MEMORY | {"scope": "subject", "subject_id": band.user.id}),
+                ("list_memories", {"content_query": "TEA"}),
+                ("get_memory", {"memory_id": "$store_memory"}),
+                ("supersede_memory", {"memory_id": "$store_memory"}),
+                ("archive_memory", {"memory_id": "$store_memory"}),
+                ("store_memory", MEMORY | {"scope": "organization"}),
+                ("create_task", {"subject": "dig"}),
+                ("create_task", {"subject": "more", "supersedes_id": "1"}),
+                ("update_task", {"id": "2", "status": "in_progress", "comment": "well"}),
+                ("get_task", {"id": "2", "include": "history"}),
+                ("get_task_history", {"id": "2"}),
+                ("list_tasks", {"state": "all"}),
+                ("get_board", {"include": "history"}),
+                ("set_board", {"goal_title": "win"}),
+                ("get_board", {"include": "history"}),
+                ("send_room_file", {"content": "grüße", "filename": "a.txt",
+                                    "mentions": [band.user.id]}),
+                ("list_room_files", {}),
+                ("read_room_file", {"file_id": "$send_room_file"}),
+            ]  # fmt: skip
+            async with open_client(band, agent, KEEPER, json.dumps(calls)):
+                message = await band.user.send(room, "go", [agent])
+                await band.until(lambda: band.state(message, agent) == "processed")
+
+            rows = await band.user.messages(room)
+            said = [json.loads(r["content"]) for r in rows if r["message_type"] == "thought"]
+            assert [name for name, _ in said] == [name for name, _ in calls]
+            refused = [name for name, result in said if isinstance(result, str)]
+            assert refused == ["store_memory"]  # there is no organization
+            results = dict(said[:5] + said[6:])
+            assert results["archive_memory"]["status"] == "archived"
+            assert [t["state"] for t in results["list_tasks"]["data"]] == ["superseded", "active"]
+            assert results["get_board"]["goal_title"] == "win"
+            assert results["read_room_file"]["text"] == "grüße"

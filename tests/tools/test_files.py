@@ -160,6 +160,15 @@ async def test_a_file_that_is_longer_than_announced_is_not_shown() -> None:
     assert "10" in value
 
 
+async def test_the_refusal_of_a_small_file_is_read() -> None:
+    platform = FilePlatform(pages=[[attachment("f", bytes=1)]])
+    platform.answer("GET", "/files/f", refusal(403, "forbidden", "not for you"))
+    async with open_tools(platform) as tools:
+        value = await tools.execute_tool_call("band_read_room_file", {"file_id": "f"})
+
+    assert value.startswith("Error executing band_read_room_file: 403 forbidden: not for you. ")
+
+
 async def test_a_file_is_searched_through_the_whole_room_once() -> None:
     platform = FilePlatform(pages=[[], [attachment("f")], []], contents={"f": b"abc"})
     async with open_rest(platform) as rest:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from band_trio.errors import BandApiError, OutcomeUnknownError, RoomExecutionStoppedError
 from band_trio.link.rest.api import Answer, Api, Lane, RequestParts
 from band_trio.link.rest.attachments import AttachmentCache
+from band_trio.link.rest.exchange import too_long
 from band_trio.link.rest.routes import (
     UNREADABLE,
     Route,
@@ -41,6 +42,9 @@ from band_trio.protocol.rest import (
     event_body,
     message_body,
 )
+
+REFUSAL_BYTES: Final = 16 * 1024
+"""Room for a refusal, whatever was asked for."""
 
 R = TypeVar("R")
 Receipt = TypeVar("Receipt", MessageReceipt, EventReceipt)
@@ -269,10 +273,15 @@ class RestClient:
     async def get_file(self, room_id: str, file_id: str, max_bytes: int) -> bytes:
         """Return the bytes of a file; 404 when it is out of reach for whatever reason.
 
-        One that is longer than *max_bytes* is not read to its end; the code is `UNREADABLE`.
+        One that is longer than *max_bytes* is not handed on, or read beyond `REFUSAL_BYTES`; the code is
+        `UNREADABLE`.
         """
         path = f"{room_path(room_id)}/files/{segment(file_id)}"
-        answer = await self.api.repeat("GET", path, raw=True, max_bytes=max_bytes)
+        limit = max(max_bytes, REFUSAL_BYTES)  # what is refused may be a file of three bytes
+        answer = await self.api.repeat("GET", path, raw=True, max_bytes=limit)
         if not isinstance(answer.body, bytes):
             raise BandApiError(answer.status, UNREADABLE, answer.flaw)
+        if len(answer.body) > max_bytes:
+            flaw = f"the answer to GET {path} cannot be used: {too_long(max_bytes)}"
+            raise BandApiError(answer.status, UNREADABLE, flaw)
         return answer.body
