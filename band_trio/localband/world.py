@@ -75,7 +75,7 @@ class World:
 
     def __attrs_post_init__(self) -> None:
         self.memories = MemoryStore(self.new_id, self.stamp)
-        self.contacts = Contacts(self.new_id, self.stamp, self.by_handle)
+        self.contacts = Contacts(lambda _: self.new_id(), self.stamp, self.by_handle)
 
     # ------------------------------------------------------------------ time and news
 

@@ -74,7 +74,8 @@ class Request:
 class Contacts:
     """All contacts and requests of a platform."""
 
-    _new_id: Callable[[], str]
+    _new_id: Callable[[Literal["contact", "request"]], str]
+    """Makes a unique id; told what for."""
     _stamp: Callable[[], str]
     _find: Callable[[str], Person | None]
     """Finds a party by its handle, without `@`."""
@@ -144,7 +145,7 @@ class Contacts:
                 return self._answer(each, "approve"), True
         if any(each.recipient.id == person.id for each in self.sent(by.id, "pending")):
             raise conflict("A request is pending")
-        request = Request(self._new_id(), by, person, message, self._stamp())
+        request = Request(self._new_id("request"), by, person, message, self._stamp())
         self.put_request(request)
         return request, False
 
@@ -241,7 +242,7 @@ class Contacts:
         request.status, request.responded_at = _DONE[action], self._stamp()
         if action == "approve":
             pair = (request.requester, request.recipient)
-            self.put_contact(Contact(self._new_id(), pair, self._stamp()))
+            self.put_contact(Contact(self._new_id("contact"), pair, self._stamp()))
         return request
 
 

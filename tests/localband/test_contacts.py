@@ -316,7 +316,7 @@ class Rules(RuleBasedStateMachine):
         super().__init__()
         ids, times = count(), count()
         by_handle = {person.handle: person for person in PEOPLE}
-        self.store = Contacts(lambda: f"{next(ids)}", lambda: f"{next(times):05}", by_handle.get)
+        self.store = Contacts(lambda _: f"{next(ids)}", lambda: f"{next(times):05}", by_handle.get)
         self.pairs: set[frozenset[str]] = set()
         self.pending: set[tuple[str, str]] = set()
         self.final: dict[str, str] = {}
