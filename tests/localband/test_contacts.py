@@ -252,6 +252,48 @@ async def test_two_people_and_their_agents_share_a_room(band: LocalBand) -> None
         await band.say_as("nobody", room, "x")
 
 
+@case("C90")
+async def test_two_people_in_one_room_by_rest_alone(band: LocalBand) -> None:
+    async with open_rest(band) as rest:
+
+        async def data(key: str, method: str, path: str, body: Any = None) -> Any:
+            answer = await rest(method, path, body, key=key)
+            assert answer.is_success, answer.text
+            return answer.json()["data"]
+
+        async def register(key: str, name: str) -> tuple[str, str, str]:
+            agent = {"agent": {"name": name, "description": "An agent"}}
+            made = await data(key, "POST", "/me/agents/register", agent)
+            return made["agent"]["id"], made["agent"]["handle"], made["credentials"]["api_key"]
+
+        own, person = band.user_key, {"user": {"name": "Ann"}}
+        made = await data(own, "POST", "/me/users", person)
+        ann, ann_id = made["credentials"]["api_key"], made["user"]["id"]
+        scribe, scribe_handle, scribe_key = await register(own, "Scribe")
+        finder, finder_handle, finder_key = await register(ann, "Finder")
+        room = (await data(own, "POST", "/me/chats", {"chat": {"title": "Both"}}))["id"]
+        members, posts = f"chats/{room}/participants", f"chats/{room}/messages"
+        for handle, key in ((finder_handle, finder_key), ("ann", ann)):
+            asked = {"contact_request": {"recipient_handle": handle}}
+            request = (await data(own, "POST", "/me/contacts/requests", asked))["id"]
+            if key is ann:
+                await data(ann, "POST", f"/me/contacts/requests/{request}/approve")
+            else:
+                await data(key, "POST", RESPOND, {"action": "approve", "request_id": request})
+        for party in (scribe, finder, ann_id):
+            body = {"participant": {"participant_id": party}}
+            await data(own, "POST", f"/me/{members}", body)
+        for key, base, to in (
+            (scribe_key, "agent", finder), (finder_key, "agent", ann_id), (ann, "me", scribe),
+        ):  # fmt: skip
+            message = {"message": {"content": "so it was", "mentions": [{"id": to}]}}
+            await data(key, "POST", f"/{base}/{posts}", message)
+        for key in (own, ann):
+            rows = await data(key, "GET", f"/me/{posts}")
+            assert [row["sender_id"] for row in rows] == [ann_id, finder, scribe]
+        assert scribe_handle == "demo-user/scribe"
+
+
 async def test_peers_are_the_own_people_and_contacts(memory_band: LocalBand) -> None:
     band, ann = memory_band, memory_band.add_user("Ann")
     scribe, other = band.register_agent("Scribe"), band.register_agent("Other")
@@ -282,7 +324,7 @@ async def test_lists_of_peers_have_pages_of_their_own_size(memory_band: LocalBan
 
 async def test_an_admin_creates_people(memory_band: LocalBand) -> None:
     band, root = memory_band, memory_band.add_user("Root", role="admin")
-    async with open_rest(band, root) as rest, open_rest(band, band.user) as plain:
+    async with open_rest(band, root) as rest, open_rest(band, band.add_user("P")) as plain:
         made = await rest.data("POST", "/me/users", {"user": {"name": "Cy Nic"}})
         assert made["user"]["handle"] == "cy-nic"
         assert band.world.keys[made["credentials"]["api_key"]].name == "Cy Nic"
