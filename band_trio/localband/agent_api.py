@@ -9,6 +9,7 @@ from band_trio.localband import posting, routes
 from band_trio.localband.delivery import Delivery, Inbox, Shelf, State
 from band_trio.localband.paging import (
     CURSOR,
+    MAX,
     NUMBER,
     SUNSET,
     Parse,
@@ -28,6 +29,8 @@ from band_trio.stores.refusal import invalid
 ROLES: Final = ("owner", "admin", "member")
 MESSAGES_PAGE: Final = 20
 CONTEXT_PAGE: Final = 50
+PEERS_PAGE: Final = 20
+"""That of a person's list (platform docs, Human API)."""
 
 
 def me(call: Call) -> Reply:
@@ -133,15 +136,21 @@ def render_peer(world: World, party: Party, caller: Party) -> dict[str, Any]:
 
 
 def peers(call: Call) -> Reply:
-    """List whom the caller could add to a room."""
+    """List whom the caller could add to a room; not itself, nobody who is in the room named."""
     room_id = call.query.get("not_in_chat")
     room = call.world.rooms_of[call.party.id].get(room_id) if room_id else None
     if room_id and room is None and not is_uuid(room_id):
         raise invalid("/not_in_chat", "Invalid format. Expected :uuid")
-    found = call.world.peers(call.party, room)
-    kind = call.query.get("type")
-    found = [party for party in found if kind in (None, party.kind)]
-    page, metadata = numbered(found, call.query)
+    kind, present = call.query.get("type"), room.members if room is not None else {}
+    found = [
+        party
+        for party in call.world.parties.values()
+        if party is not call.party
+        and party.id not in present
+        and kind in (None, party.kind)
+        and call.world.may_meet(call.party, party)
+    ]
+    page, metadata = numbered(found, call.query, MAX if call.party.kind == "Agent" else PEERS_PAGE)
     return listed([render_peer(call.world, party, call.party) for party in page], metadata)
 
 

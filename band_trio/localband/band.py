@@ -301,7 +301,8 @@ async def open_local_band(
             one would hold (see `band_trio.localband.seed`). Its first person is `user`.
         now: The platform's time, with a zone; by default it runs with trio's clock.
         new_id: Makes unique ids; UUIDs by default.
-        user_name: The person's name, where there is no seed.
+        user_name: The person's name, where there is no seed. That person is an admin, so that
+            others can be created over REST too.
         idle_seconds: A socket whose peer is silent for this long is closed.
         offer: What there is beside rooms, and its limits; everything by default.
 
@@ -311,7 +312,7 @@ async def open_local_band(
     """
     world = World(now or _clock(), new_id or (lambda: str(uuid4())), offer=offer or Offer())
     world.elapsed()
-    user = plant(world, read_seed(seed)) if seed is not None else world.add_user(user_name)
+    user = plant(world, read_seed(seed)) if seed is not None else world.add_user(user_name, "admin")
     faults = Faults()
     with hide_nursery("open_local_band"):
         async with trio.open_nursery() as nursery:

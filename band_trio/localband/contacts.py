@@ -6,21 +6,24 @@ from typing import Any
 
 from band_trio.localband.party import Agent, Party
 from band_trio.localband.world import World
-from band_trio.protocol import events
 from band_trio.stores.contacts import Action, Contact, Person, Request
 
 
-def ask(world: World, by: Party, handle: object, message: object = None) -> Request:
-    """Ask somebody to become a contact; approved at once where they have asked.
+def ask(
+    world: World, by: Party, handle: object, message: object = None, *, at: str = ""
+) -> Request:
+    """Ask somebody to become a contact; approved at once where they have asked. *at* is the JSON
+    pointer of what holds the two in the body of a request.
 
     Raises:
         Refusal: 400, 404, 409, 422.
     """
-    request, approved = world.contacts.ask(by, handle, message)
+    request, approved = world.contacts.ask(by, handle, message, at=at)
     if approved:
         _tell_answer(world, request)
     else:
-        _push(world, request.recipient, "contact_request_received", received_push(request))
+        news = received_push(request)
+        world.tell_of_contact([request.recipient], "contact_request_received", **news)
     return request
 
 
@@ -51,29 +54,18 @@ def remove(
         Refusal: 400, 404.
     """
     contact = world.contacts.remove(by, handle=handle, contact_id=contact_id)
-    tell_removed(world, contact)
+    world.tell_of_contact(contact.pair, "contact_removed", id=contact.id)
     return contact
 
 
-def tell_removed(world: World, contact: Contact) -> None:
-    """Tell both sides that a contact has ended."""
-    for person in contact.pair:
-        _push(world, person, "contact_removed", {"id": contact.id})
-
-
 def _tell_answer(world: World, request: Request) -> None:
-    for person in (request.requester, request.recipient):
-        payload = {"id": request.id, "status": request.status}
-        _push(world, person, "contact_request_updated", payload)
+    pair = (request.requester, request.recipient)
+    world.tell_of_contact(pair, "contact_request_updated", id=request.id, status=request.status)
     contact = world.contacts.between(request.requester.id, request.recipient.id)
     if request.status == "approved" and contact is not None:
-        for person in contact.pair:
-            _push(world, person, "contact_added", added_push(world, contact, person))
-
-
-def _push(world: World, to: Person, event: str, payload: dict[str, Any]) -> None:
-    if isinstance(to, Agent):
-        world.push(events.agent_contacts(to.id), event, lambda: payload, agents=[to.id])
+        for person in pair:
+            news = added_push(world, contact, person)
+            world.tell_of_contact([person], "contact_added", **news)
 
 
 # --------------------------------------------------------------------------- payloads
@@ -85,7 +77,7 @@ def received_push(request: Request) -> dict[str, Any]:
         "id": request.id,
         "status": request.status,
         "from_handle": request.requester.handle,
-        "from_name": getattr(request.requester, "name", None),
+        "from_name": request.requester.name,
         "message": request.message,
         "inserted_at": request.inserted_at,
     }
@@ -101,7 +93,7 @@ def added_push(world: World, contact: Contact, to: Person) -> dict[str, Any]:
 
 def agent_contact(world: World, contact: Contact, party_id: str) -> dict[str, Any]:
     """Return an `AgentContact`: the other side, as a party's list has it."""
-    other = world.parties[contact.other(party_id).id]
+    other = contact.other(party_id)
     return {
         "id": contact.id,
         "handle": other.handle,

@@ -9,11 +9,11 @@ from typing import Any, Final, cast
 from band_trio.localband import contacts as world_contacts
 from band_trio.localband.contacts import agent_contact, received_push
 from band_trio.localband.paging import MAX, NUMBER, choice, numbered, numbers
-from band_trio.localband.party import Agent, Party
+from band_trio.localband.party import User
 from band_trio.localband.routes import Call, Reply, Route, data, listed
 from band_trio.localband.validate import known_or_uuid
 from band_trio.stores.bodies import section
-from band_trio.stores.contacts import Action, Request
+from band_trio.stores.contacts import Action, Person, Request
 from band_trio.stores.refusal import bad_request, invalid, not_found
 
 ACTIONS: Final = ("approve", "reject", "cancel")
@@ -93,7 +93,7 @@ def _sent_row(request: Request) -> dict[str, Any]:
         "id": request.id,
         "status": request.status,
         "to_handle": request.recipient.handle,
-        "to_name": getattr(request.recipient, "name", None),
+        "to_name": request.recipient.name,
         "message": request.message,
         "inserted_at": request.inserted_at,
     }
@@ -118,8 +118,16 @@ def respond(call: Call) -> Reply:
 # --------------------------------------------------------------------------- persons
 
 
-def _party_row(party: Party) -> dict[str, Any]:
-    return {"id": party.id, "handle": party.handle, "name": party.name}
+def _side(person: Person) -> dict[str, Any]:
+    """Return who a contact is, as a person's list has it; agents have no address."""
+    row = _person_row(person)
+    if isinstance(person, User):
+        return {"user": {**row, "email": person.email}}
+    return {"agent": row}
+
+
+def _person_row(person: Person) -> dict[str, Any]:
+    return {"id": person.id, "handle": person.handle, "name": person.name}
 
 
 def my_contacts(call: Call) -> Reply:
@@ -128,7 +136,7 @@ def my_contacts(call: Call) -> Reply:
     page, metadata = numbered(found, call.query, ROWS_PAGE)
     rows = []
     for contact in page:
-        other = call.world.parties[contact.other(call.party.id).id]
+        other = contact.other(call.party.id)
         rows.append(
             {
                 "id": contact.id,
@@ -138,7 +146,7 @@ def my_contacts(call: Call) -> Reply:
                 "online": call.world.is_online(other.id),
                 "status": "active",
                 "source": "request",
-                "agent" if isinstance(other, Agent) else "user": _party_row(other),
+                **_side(other),
             }
         )
     return listed(rows, metadata)
@@ -149,12 +157,12 @@ def resolve(call: Call) -> Reply:
     handle = _name(_object(call), "handle")
     if handle is None:
         raise bad_request("A handle is needed")
-    party = call.world.parties[call.world.contacts.resolve(handle).id]
+    party = call.world.contacts.resolve(handle)
     return data({"type": party.kind, "handle": party.handle, "name": party.name})
 
 
-def _request_row(call: Call, request: Request) -> dict[str, Any]:
-    one, other = (call.world.parties[p.id] for p in (request.requester, request.recipient))
+def _request_row(request: Request) -> dict[str, Any]:
+    one, other = request.requester, request.recipient
     return {
         "id": request.id,
         "inserted_at": request.inserted_at,
@@ -162,8 +170,8 @@ def _request_row(call: Call, request: Request) -> dict[str, Any]:
         "recipient_id": other.id,
         "status": request.status,
         "message": request.message,
-        "requester": _party_row(one),
-        "recipient": _party_row(other),
+        "requester": _person_row(one),
+        "recipient": _person_row(other),
         "requester_type": one.kind,
         "recipient_type": other.kind,
         "responded_at": request.responded_at,
@@ -174,14 +182,14 @@ def my_requests(call: Call) -> Reply:
     """List what a person was asked and has not answered."""
     found = call.world.contacts.received(call.party.id)
     page, metadata = numbered(found, call.query, ROWS_PAGE)
-    return listed([_request_row(call, each) for each in page], metadata)
+    return listed([_request_row(each) for each in page], metadata)
 
 
 def my_sent_requests(call: Call) -> Reply:
     """List what a person has asked."""
     found = call.world.contacts.sent(call.party.id, call.query.get("status", "all"))
     page, metadata = numbered(found, call.query, ROWS_PAGE)
-    return listed([_request_row(call, each) for each in page], metadata)
+    return listed([_request_row(each) for each in page], metadata)
 
 
 def my_ask(call: Call) -> Reply:
@@ -190,8 +198,10 @@ def my_ask(call: Call) -> Reply:
     handle = row.get("recipient_handle")
     if not isinstance(handle, str) or not handle:
         raise invalid("/contact_request/recipient_handle", "can't be blank")
-    request = world_contacts.ask(call.world, call.party, handle, row.get("message"))
-    return data(_request_row(call, request), 201)
+    request = world_contacts.ask(
+        call.world, call.party, handle, row.get("message"), at="/contact_request"
+    )
+    return data(_request_row(request), 201)
 
 
 def my_answer(call: Call, action: Action) -> Reply:

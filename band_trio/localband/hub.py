@@ -18,13 +18,16 @@ from band_trio.localband.records import TEXT_CHARS, PushRecord, SocketRecord
 from band_trio.localband.routes import Reply
 from band_trio.localband.world import World
 from band_trio.protocol import events
-from band_trio.protocol.phoenix import Frame
+from band_trio.protocol.phoenix import CLOSE, Frame
 from band_trio.stores.refusal import Refusal, forbidden
 
 FRAME_BYTES: Final = 1024 * 1024
 """Typical clients drop a connection that sends more in one frame (platform docs, Upgrade)."""
 SERIALIZER: Final = "2.0.0"
 ROOM_TOPICS: Final = ("chat_room", "room_participants", "room_tasks", "room_activity")
+DELETED: Final = "the account was deleted"
+LEAVE_SECONDS: Final = 5.0
+"""How long clients usually take to leave a topic (platform docs, Join, leave, refs)."""
 _TOO_SLOW: Final = 1011
 
 
@@ -50,6 +53,8 @@ class Session:
     line: Line = attrs.field(repr=False)
     joined: dict[str, str | None] = attrs.field(factory=dict)
     """Topic → reference of its latest join."""
+    revoked: dict[str, str | None] = attrs.field(factory=dict, repr=False)
+    """Topics that the party may not hear any more, and that its client has not left yet."""
     heard: trio.Event = attrs.field(factory=trio.Event, repr=False)
     """Set at every frame of the peer, then replaced."""
     reading: trio.Event = attrs.field(factory=trio.Event, repr=False)
@@ -151,6 +156,9 @@ class Hub:
         """Take in a socket; an older one of the same agent is told and closed."""
         self.sessions[session.number] = session
         self.note(session.party.id, session.number, "opened")
+        if session.party.id not in self.world.parties:  # deleted since its upgrade was admitted
+            session.end(1000, DELETED, self.close_seconds)
+            return
         if not isinstance(session.party, Agent):
             return
         older = self.agents.get(session.party.id)
@@ -219,18 +227,32 @@ class Hub:
     def access_changed(self, subject: str) -> None:
         """Close what a party may not have any more: its sockets, or the topics of a room."""
         for session in list(self.sessions.values()):
-            if session.party.id == subject and self.world.parties.get(subject) is None:
-                session.end(1000, "the account was deleted", self.close_seconds)
+            if session.party.id == subject and subject not in self.world.parties:
+                session.end(1000, DELETED, self.close_seconds)
         for kind in ROOM_TOPICS:
             topic = f"{kind}:{subject}"
             for session in list(self.topics.get(topic, {}).values()):
                 if not self.may_join(session.party, topic):
-                    closed = Frame(session.joined[topic], None, topic, "phx_close", {})
+                    reference = session.joined[topic]
                     self.part(session, topic)
-                    session.send(closed.dump())
+                    session.revoked[topic] = reference
+                    self.note(session.party.id, session.number, "left", topic)
+                    self.nursery.start_soon(self._close_topic, session, topic, reference)
+
+    async def _close_topic(self, session: Session, topic: str, reference: str | None) -> None:
+        """Close a topic that a client has not left by itself in the usual time.
+
+        Not at once: clients leave the topics of a room when they are told of its end, and the
+        asyncio one takes a topic that is closed before that for lost, also where it is added again.
+        """
+        await trio.sleep(LEAVE_SECONDS)
+        if topic in session.revoked and session.revoked[topic] == reference:
+            del session.revoked[topic]
+            session.send(Frame(reference, None, topic, CLOSE).dump())
 
     def join(self, session: Session, topic: str, reference: str | None) -> None:
         """Let a socket hear a topic; a second join replaces the first."""
+        session.revoked.pop(topic, None)
         session.joined[topic] = reference
         self.topics.setdefault(topic, {})[session.number] = session
         self.note(session.party.id, session.number, "joined", topic)
@@ -238,6 +260,7 @@ class Hub:
     def part(self, session: Session, topic: str) -> None:
         """Let a socket no longer hear a topic."""
         session.joined.pop(topic, None)
+        session.revoked.pop(topic, None)
         listeners = self.topics.get(topic, {})
         listeners.pop(session.number, None)
         if not listeners:

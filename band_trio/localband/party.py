@@ -24,6 +24,11 @@ class User:
     role: UserRole = "user"
     kind: Literal["User"] = "User"
 
+    @property
+    def email(self) -> str:
+        """An address that nothing is ever sent to."""
+        return f"{self.handle}@example.invalid"
+
 
 @attrs.define(eq=False)
 class Agent:
@@ -99,7 +104,7 @@ def slug(name: str) -> str:
 def free_handle(wanted: str, taken: Container[str]) -> str:
     """Return *wanted*, with a number behind it if somebody has it already."""
     handle, number = wanted, 1
-    while handle in taken:
+    while handle.lower() in taken:
         number += 1
         handle = f"{wanted}-{number}"
     return handle

@@ -11,6 +11,7 @@ from band_trio.localband.hub import Hub, Line, Session, Ticket
 from band_trio.localband.outbox import Close, Outbox
 from band_trio.protocol.errors import RemoteProtocolError
 from band_trio.protocol.phoenix import (
+    CLOSE,
     HEARTBEAT,
     JOIN,
     LEAVE,
@@ -110,15 +111,14 @@ def _handle(hub: Hub, session: Session, frame: Frame) -> None:
             session.send(_reply(frame, None).dump())
     elif frame.event == JOIN:
         _join(hub, session, frame)
-    elif frame.topic not in session.joined:
-        session.send(_reply(frame, "unmatched topic").dump())
-    elif frame.event == LEAVE:
+    elif frame.event == LEAVE and frame.topic in session.joined.keys() | session.revoked.keys():
         hub.part(session, frame.topic)
         hub.note(session.party.id, session.number, "left", frame.topic)
         session.send(_reply(frame, None).dump())
-        session.send(Frame(frame.join_ref, frame.ref, frame.topic, "phx_close").dump())
+        session.send(Frame(frame.join_ref, frame.ref, frame.topic, CLOSE).dump())
     else:
-        session.send(_reply(frame, None).dump())
+        known = frame.topic in session.joined
+        session.send(_reply(frame, None if known else "unmatched topic").dump())
 
 
 def _join(hub: Hub, session: Session, frame: Frame) -> None:

@@ -40,7 +40,7 @@ def profile(call: Call) -> Reply:
     row = {
         "id": user.id,
         "name": user.name,
-        "email": f"{user.handle}@example.invalid",
+        "email": user.email,
         "handle": user.handle,
         "role": user.role,
         "first_name": first or None,

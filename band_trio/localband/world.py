@@ -6,9 +6,8 @@ A change that somebody may want to hear of is published as a `Push`; who listens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -32,7 +31,7 @@ from band_trio.localband.room import Execution, Message, Room
 from band_trio.localband.validate import checked_title, known_or_uuid
 from band_trio.protocol import events
 from band_trio.protocol.structure import timestamp_text
-from band_trio.stores.contacts import Contacts
+from band_trio.stores.contacts import Contacts, Person
 from band_trio.stores.files import FileStore
 from band_trio.stores.memories import MemoryStore
 from band_trio.stores.refusal import conflict, forbidden, invalid, not_found
@@ -80,7 +79,7 @@ class World:
         offer = self.offer
         self.files = FileStore(self.new_id, self.clock, offer.file_bytes, offer.file_seconds)
         self.memories = MemoryStore(self.new_id, self.stamp, lambda each: each in self.parties)
-        self.contacts = Contacts(self.new_id, self.stamp, self.by_handle)
+        self.contacts = Contacts(lambda _: self.new_id(), self.stamp, self.by_handle)
 
     # ------------------------------------------------------------------ time and news
 
@@ -164,12 +163,13 @@ class World:
         return agent
 
     def _enter(self, party: Party) -> None:
-        self.parties[party.id] = self.keys[party.api_key] = self._handles[party.handle] = party
+        self.parties[party.id] = self.keys[party.api_key] = party
+        self._handles[party.handle.lower()] = party
         self.rooms_of[party.id] = {}
 
     def by_handle(self, handle: str) -> Party | None:
         """Find a party by its handle, with or without `@`."""
-        return self._handles.get(handle.removeprefix("@"))
+        return self._handles.get(handle.removeprefix("@").lower())
 
     def agents_of(self, user: User) -> list[Agent]:
         """Return a person's agents, oldest first."""
@@ -199,14 +199,14 @@ class World:
             raise invalid("/force", "agent has executions; set force to delete it anyway")
         for room in list(self.rooms_of[agent.id].values()):
             self._take_out(room, room.members[agent.id])
-        for contact in self.contacts.forget(agent.id):
-            other = contact.other(agent.id)
-            if isinstance(other, Agent):
-                tell: Callable[[], dict[str, Any]] = partial(dict, id=contact.id)
-                topic = events.agent_contacts(other.id)
-                self.push(topic, "contact_removed", tell, agents=[other.id])
-        del self.parties[agent.id], self.keys[agent.api_key], self._handles[agent.handle]
-        del self.rooms_of[agent.id]
+        lost, expired = self.contacts.forget(agent.id)
+        for contact in lost:
+            self.tell_of_contact([contact.other(agent.id)], "contact_removed", id=contact.id)
+        for each in expired:
+            news = {"id": each.id, "status": each.status}
+            self.tell_of_contact([each.other(agent.id)], "contact_request_updated", **news)
+        del self.parties[agent.id], self.keys[agent.api_key], self.rooms_of[agent.id]
+        del self._handles[agent.handle.lower()]
         self.access_changed(agent.id)
         return executions
 
@@ -218,14 +218,12 @@ class World:
             self.contacts.between(each, party.id) is not None for each in {by.id, owner.id}
         )
 
-    def peers(self, party: Party, room: Room | None) -> list[Party]:
-        """Return whom *party* could add to a room; not itself, nobody who is in *room*."""
-        present = room.members if room is not None else {}
-        return [
-            p
-            for p in self.parties.values()
-            if p is not party and p.id not in present and self.may_meet(party, p)
-        ]
+    def tell_of_contact(self, people: Iterable[Person], event: str, **news: Any) -> None:
+        """Tell the agents among some people what became of a contact or a request."""
+        for each in people:
+            if isinstance(each, Agent):
+                topic = events.agent_contacts(each.id)
+                self.push(topic, event, lambda: news, agents=[each.id], users=False)
 
     # ------------------------------------------------------------------ rooms
 
@@ -309,6 +307,7 @@ class World:
         room.members.clear()
         for member in members:
             del self.rooms_of[member.party.id][room.id]
+            self.working.pop((room.id, member.party.id), None)
         topic = events.room_participants(room.id)
         self.push(topic, "room_deleted", lambda: {"id": room.id}, agents=agents)
         for member in members:

@@ -97,9 +97,9 @@ class FakeAgentTools(FakeRecords, AgentTools):
         self.room = FakeRoom(
             participants=people,
             peers=read_peers(peers),
-            contacts=read_contacts(contacts),
-            received=read_requests(received_contact_requests, "from"),
-            sent=read_requests(sent_contact_requests, "to"),
+            first_contacts=read_contacts(contacts),
+            first_received=read_requests(received_contact_requests, "from"),
+            first_sent=read_requests(sent_contact_requests, "to"),
             context=read_context(room_context),
             memory_store=memory_store(read_memories(memories), agent_id),
             memory_source=agent_id,

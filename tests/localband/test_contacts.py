@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 import pytest
@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from band_trio.localband import LocalBand, LocalUser, open_local_band
 from band_trio.stores.contacts import Action, Contacts
 from band_trio.stores.refusal import Refusal
-from tests.localband.kit import Gone, Rest, open_rest, open_socket, refused
+from tests.localband.kit import Rest, open_rest, open_socket, refused
 from tests.marks import case
 from tests.support.for_each import for_each
 
@@ -150,6 +150,77 @@ async def test_a_person_has_the_same_by_routes(memory_band: LocalBand) -> None:
             assert (await other("DELETE", refused_path)).status_code == expected
 
 
+async def test_handles_are_found_in_any_case(memory_band: LocalBand) -> None:
+    band, ann = memory_band, memory_band.add_user("Ann")
+    await ann.request_contact("@Demo-USER")
+    assert [r.status for r in band.world.contacts.sent(ann.id)] == ["pending"]
+    async with open_rest(band) as rest:
+        asked = {"contact_request": {"recipient_handle": "ANN"}}
+        assert (await rest.data("POST", "/me/contacts/requests", asked))["status"] == "approved"
+        await rest.data("POST", "/me/contacts/remove", {"handle": "Ann"})
+
+
+async def test_a_person_ends_a_contact_by_either_of_its_ids(memory_band: LocalBand) -> None:
+    band, ann, bob = memory_band, memory_band.add_user("Ann"), memory_band.add_user("Bob")
+    async with open_rest(band, ann) as rest:
+        for key in ("id", "contact_id"):
+            await ann.request_contact("bob")
+            await bob.request_contact("ann")
+            (row,) = (await rest("GET", "/me/contacts")).json()["data"]
+            assert row["user"]["email"]
+            stranger = {"contact_id": band.user.id}
+            refused(await rest("POST", "/me/contacts/remove", stranger), 404, "not_found")
+            async with open_rest(band) as other:  # whose it is not
+                body = {"contact_id": row["id"]}
+                refused(await other("POST", "/me/contacts/remove", body), 404, "not_found")
+            await rest.data("POST", "/me/contacts/remove", {"contact_id": row[key]})
+            assert await bob.contacts() == []
+
+
+async def test_a_refusal_points_into_the_body(memory_band: LocalBand) -> None:
+    for body, pointer in (
+        ({"handle": "x", "message": "x" * 501}, "/message"),
+        ({"contact_request": {"recipient_handle": "x", "message": 5}}, "/contact_request/message"),
+    ):
+        agent = memory_band.register_agent("Scribe") if "handle" in body else None
+        path = ADD if agent is not None else "/me/contacts/requests"
+        async with open_rest(memory_band, agent) as rest:
+            error = refused(await rest("POST", path, body), 422, "validation_error")
+        assert list(error["details"]) == [pointer]
+
+
+async def test_what_a_deleted_agent_leaves_ends_for_the_others(memory_band: LocalBand) -> None:
+    band, ann = memory_band, memory_band.add_user("Ann")
+    scribe, gone = band.register_agent("Scribe"), band.register_agent("Gone", owner=ann)
+    await ann.request_contact("demo-user")
+    await band.user.request_contact(gone.handle)
+    async with (
+        open_rest(band, scribe) as rest,
+        open_rest(band, gone) as theirs,
+        open_rest(band) as person,
+        open_rest(band, ann) as owner,
+        open_socket(band, scribe) as socket,
+    ):
+        first = (await rest.data("POST", ADD, {"handle": gone.handle}))["id"]
+        await theirs.data("POST", RESPOND, {"action": "reject", "request_id": first})
+        asked = (await rest.data("POST", ADD, {"handle": gone.handle}))["id"]
+        await socket.join(f"agent_contacts:{scribe.id}")
+        await owner.data("DELETE", f"/me/agents/{gone.id}")
+        assert (await socket.receive())[3:] == [
+            "contact_request_updated",
+            {"id": asked, "status": "expired"},
+        ]
+        late = await rest("POST", RESPOND, {"action": "cancel", "request_id": asked})
+        refused(late, 409, "conflict")
+        sent = await rest.data("GET", "/agent/contacts/requests?sent_status=all")
+        assert [row["status"] for row in sent["sent"]] == ["rejected", "expired"]
+        (row,) = await person.data("GET", "/me/contacts/requests/sent")
+        assert (row["status"], row["recipient"]["handle"]) == ("expired", gone.handle)
+        other = band.register_agent("Gone", owner=ann)
+        assert other.handle == gone.handle
+        assert (await rest.data("POST", ADD, {"handle": other.handle}))["status"] == "pending"
+
+
 # --------------------------------------------------------------------------- people
 
 
@@ -181,6 +252,48 @@ async def test_two_people_and_their_agents_share_a_room(band: LocalBand) -> None
         await band.say_as("nobody", room, "x")
 
 
+@case("C90")
+async def test_two_people_in_one_room_by_rest_alone(band: LocalBand) -> None:
+    async with open_rest(band) as rest:
+
+        async def data(key: str, method: str, path: str, body: Any = None) -> Any:
+            answer = await rest(method, path, body, key=key)
+            assert answer.is_success, answer.text
+            return answer.json()["data"]
+
+        async def register(key: str, name: str) -> tuple[str, str, str]:
+            agent = {"agent": {"name": name, "description": "An agent"}}
+            made = await data(key, "POST", "/me/agents/register", agent)
+            return made["agent"]["id"], made["agent"]["handle"], made["credentials"]["api_key"]
+
+        own, person = band.user_key, {"user": {"name": "Ann"}}
+        made = await data(own, "POST", "/me/users", person)
+        ann, ann_id = made["credentials"]["api_key"], made["user"]["id"]
+        scribe, scribe_handle, scribe_key = await register(own, "Scribe")
+        finder, finder_handle, finder_key = await register(ann, "Finder")
+        room = (await data(own, "POST", "/me/chats", {"chat": {"title": "Both"}}))["id"]
+        members, posts = f"chats/{room}/participants", f"chats/{room}/messages"
+        for handle, key in ((finder_handle, finder_key), ("ann", ann)):
+            asked = {"contact_request": {"recipient_handle": handle}}
+            request = (await data(own, "POST", "/me/contacts/requests", asked))["id"]
+            if key is ann:
+                await data(ann, "POST", f"/me/contacts/requests/{request}/approve")
+            else:
+                await data(key, "POST", RESPOND, {"action": "approve", "request_id": request})
+        for party in (scribe, finder, ann_id):
+            body = {"participant": {"participant_id": party}}
+            await data(own, "POST", f"/me/{members}", body)
+        for key, base, to in (
+            (scribe_key, "agent", finder), (finder_key, "agent", ann_id), (ann, "me", scribe),
+        ):  # fmt: skip
+            message = {"message": {"content": "so it was", "mentions": [{"id": to}]}}
+            await data(key, "POST", f"/{base}/{posts}", message)
+        for key in (own, ann):
+            rows = await data(key, "GET", f"/me/{posts}")
+            assert [row["sender_id"] for row in rows] == [ann_id, finder, scribe]
+        assert scribe_handle == "demo-user/scribe"
+
+
 async def test_peers_are_the_own_people_and_contacts(memory_band: LocalBand) -> None:
     band, ann = memory_band, memory_band.add_user("Ann")
     scribe, other = band.register_agent("Scribe"), band.register_agent("Other")
@@ -189,7 +302,7 @@ async def test_peers_are_the_own_people_and_contacts(memory_band: LocalBand) -> 
         await rest.data("POST", ADD, {"handle": "ann"})
         (asked,) = band.world.contacts.received(ann.id)
         await ann.answer_contact(asked.id, "approve")
-        rows = (await rest("GET", "/agent/peers")).json()["data"]
+        rows = await rest.data("GET", "/agent/peers?page_size=100")
         found = {row["name"]: (row["source"], row["is_contact"]) for row in rows}
     assert found == {
         "Demo User": ("registry", False),
@@ -198,9 +311,20 @@ async def test_peers_are_the_own_people_and_contacts(memory_band: LocalBand) -> 
     }
 
 
+async def test_lists_of_peers_have_pages_of_their_own_size(memory_band: LocalBand) -> None:
+    agents = [memory_band.register_agent(f"A{n}") for n in range(25)]
+    for agent, size in ((agents[0], 100), (None, 20)):
+        path = "/agent/peers" if agent is not None else "/me/peers"
+        async with open_rest(memory_band, agent) as rest:
+            answer = (await rest("GET", path)).json()
+        assert answer["metadata"]["page_size"] == size
+        assert answer["metadata"]["total_count"] == 25
+        assert len(answer["data"]) == min(size, 25)
+
+
 async def test_an_admin_creates_people(memory_band: LocalBand) -> None:
     band, root = memory_band, memory_band.add_user("Root", role="admin")
-    async with open_rest(band, root) as rest, open_rest(band, band.user) as plain:
+    async with open_rest(band, root) as rest, open_rest(band, band.add_user("P")) as plain:
         made = await rest.data("POST", "/me/users", {"user": {"name": "Cy Nic"}})
         assert made["user"]["handle"] == "cy-nic"
         assert band.world.keys[made["credentials"]["api_key"]].name == "Cy Nic"
@@ -210,62 +334,6 @@ async def test_an_admin_creates_people(memory_band: LocalBand) -> None:
         assert changed["role"] == "admin"
 
 
-@case("C88")
-async def test_sockets_follow_the_world(band: LocalBand) -> None:
-    scribe, other = band.register_agent("Scribe"), band.register_agent("Other")
-    room = await band.user.create_room("One", [scribe, other])
-    async with open_socket(band, scribe) as socket, open_socket(band, other) as gone:
-        await socket.join(f"chat_room:{room.id}")
-        await gone.join(f"agent_contacts:{other.id}")
-        await band.user.remove(room, scribe)
-        closed = await socket.receive()
-        assert (closed[2], closed[3]) == (f"chat_room:{room.id}", "phx_close")
-        band.world.remove_agent(band.world.own_agent(band.user.party, other.id), force=True)
-        with pytest.raises(Gone, match="1000"):
-            while True:
-                await gone.receive()
-    for _ in range(200):
-        temporary = await band.user.create_room("T", [scribe])
-        await band.user.delete_room(temporary)
-    assert list(band.world.rooms) == [room.id]
-    assert not band.world.messages
-    assert list(band.world.rooms_of[scribe.id]) == []
-
-
-@case("C87")
-async def test_cursors_skip_nothing_when_rows_go(memory_band: LocalBand) -> None:
-    band = memory_band
-    agents = [band.register_agent(f"A{n}") for n in range(7)]
-    room = await band.user.create_room("All", agents)
-    async with open_rest(band, band.user) as rest:
-        seen, cursor = list[str](), ""
-        while True:
-            page = (await rest("GET", f"/me/chats/{room.id}/participants?limit=2{cursor}")).json()
-            for row in page["data"]:
-                seen.append(row["id"])
-                if row["id"] != band.user.id:
-                    await band.user.remove(room, row["id"])
-            if not page["metadata"]["has_more"]:
-                break
-            cursor = f"&cursor={page['metadata']['next_cursor']}"
-        assert seen == [band.user.id, *(agent.id for agent in agents)]
-        for sort in ("name", "inserted_at"):
-            left, cursor = {agent.id for agent in agents}, ""
-            agents = [band.register_agent(f"B{n}") for n in range(5)]
-            left |= {agent.id for agent in agents}
-            while True:
-                path = f"/me/agents?limit=2&sort={sort}{cursor}"
-                page = (await rest("GET", path)).json()
-                for row in page["data"]:
-                    left.remove(row["id"])
-                    await rest("DELETE", f"/me/agents/{row['id']}?force=true")
-                if not page["metadata"]["has_more"]:
-                    break
-                cursor = f"&cursor={page['metadata']['next_cursor']}"
-            assert left == set()
-            agents = []
-
-
 # --------------------------------------------------------------------------- the rules, in any order
 
 
@@ -273,10 +341,14 @@ async def test_cursors_skip_nothing_when_rows_go(memory_band: LocalBand) -> None
 class Somebody:
     id: str
     handle: str
+    name: str = ""
+    kind: str = "User"
 
 
 PEOPLE: Final = [Somebody(f"id-{name}", name) for name in ("ann", "bob", "cy")]
 PERSON = st.sampled_from(PEOPLE)
+ACTION: Final = st.sampled_from(list[Action](["approve", "reject", "cancel"]))
+Pair = TypeVar("Pair", frozenset[str], tuple[str, str])
 
 
 class Rules(RuleBasedStateMachine):
@@ -286,7 +358,7 @@ class Rules(RuleBasedStateMachine):
         super().__init__()
         ids, times = count(), count()
         by_handle = {person.handle: person for person in PEOPLE}
-        self.store = Contacts(lambda: f"{next(ids)}", lambda: f"{next(times):05}", by_handle.get)
+        self.store = Contacts(lambda _: f"{next(ids)}", lambda: f"{next(times):05}", by_handle.get)
         self.pairs: set[frozenset[str]] = set()
         self.pending: set[tuple[str, str]] = set()
         self.final: dict[str, str] = {}
@@ -310,7 +382,7 @@ class Rules(RuleBasedStateMachine):
         elif works:
             self.pending.add((by.id, to.id))
 
-    @rule(by=PERSON, to=PERSON, action=st.sampled_from(["approve", "reject", "cancel"]))
+    @rule(by=PERSON, to=PERSON, action=ACTION)
     def respond(self, by: Somebody, to: Somebody, action: Action) -> None:
         key = (by.id, to.id) if action == "cancel" else (to.id, by.id)
         works = key in self.pending
@@ -326,6 +398,40 @@ class Rules(RuleBasedStateMachine):
         self.attempt(lambda: self.store.remove(by, handle=to.handle), works=pair in self.pairs)
         self.pairs.discard(pair)
 
+    @rule(by=PERSON, data=st.data())
+    def remove_by_id(self, by: Somebody, data: st.DataObject) -> None:
+        contacts = list(self.store.contacts.values())
+        if contacts:
+            contact = data.draw(st.sampled_from(contacts))
+            pair = frozenset(each.id for each in contact.pair)
+            self.attempt(lambda: self.store.remove(by, contact_id=contact.id), works=by.id in pair)
+            self.pairs -= {pair} if by.id in pair else set()
+
+    @rule(by=PERSON, action=ACTION, data=st.data())
+    def respond_by_id(self, by: Somebody, action: Action, data: st.DataObject) -> None:
+        """Also to what is final, and to what is not one's own."""
+        requests = list(self.store.requests.values())
+        if requests:
+            request = data.draw(st.sampled_from(requests))
+            key = (request.requester.id, request.recipient.id)
+            works = request.status == "pending" and by.id == key[action != "cancel"]
+            self.attempt(lambda: self.store.respond(by, action, request_id=request.id), works=works)
+            if works:
+                self.pending.remove(key)
+                self.pairs |= {frozenset(key)} if action == "approve" else set()
+
+    @rule(gone=PERSON)
+    def forget(self, gone: Somebody) -> None:
+        lost, expired = self.store.forget(gone.id)
+        assert {frozenset(p.id for p in c.pair) for c in lost} == self.about(gone, self.pairs)
+        assert {(r.requester.id, r.recipient.id) for r in expired} == self.about(gone, self.pending)
+        assert {request.status for request in expired} <= {"expired"}
+        self.pairs -= self.about(gone, self.pairs)
+        self.pending -= self.about(gone, self.pending)
+
+    def about(self, person: Somebody, pairs: set[Pair]) -> set[Pair]:
+        return {pair for pair in pairs if person.id in pair}
+
     @invariant()
     def both_sides_agree(self) -> None:
         assert {frozenset(p.id for p in c.pair) for c in self.store.contacts.values()} == self.pairs
@@ -334,8 +440,11 @@ class Rules(RuleBasedStateMachine):
             assert others == {o for pair in self.pairs if person.id in pair for o in pair} - {
                 person.id
             }
-            asked = {(each.requester.id, person.id) for each in self.store.received(person.id)}
-            assert asked == {key for key in self.pending if key[1] == person.id}
+            asked = [(each.requester.id, person.id) for each in self.store.received(person.id)]
+            assert sorted(asked) == sorted(key for key in self.pending if key[1] == person.id)
+            told = [(person.id, r.recipient.id) for r in self.store.sent(person.id, "pending")]
+            assert sorted(told) == sorted(key for key in self.pending if key[0] == person.id)
+        assert len({frozenset(key) for key in self.pending}) == len(self.pending), "one per pair"
 
     @invariant()
     def what_is_answered_stays_answered(self) -> None:

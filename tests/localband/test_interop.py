@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from band_trio.localband import LocalAgent, LocalBand, open_local_band
+from tests.marks import case
 
 CLIENT = """
 import asyncio, sys
@@ -186,3 +187,25 @@ async def test_its_tools_of_memories_tasks_and_files_work_here() -> None:
             assert [t["state"] for t in results["list_tasks"]["data"]] == ["superseded", "active"]
             assert results["get_board"]["goal_title"] == "win"
             assert results["read_room_file"]["text"] == "grüße"
+
+
+@pytest.mark.slow
+@case("C88")
+async def test_the_asyncio_client_hears_a_room_that_it_is_added_to_again() -> None:
+    """It takes a topic that is closed before it has left for lost, until it connects again."""
+    with trio.fail_after(30):
+        async with open_local_band() as band:
+            agent = band.register_agent("Scribe", "Repeats what it hears")
+            room = await band.user.create_room("Hall", [agent])
+            first = await band.user.send(room, "one", [agent])
+            async with open_client(band, agent):
+                await band.until(lambda: band.state(first, agent) == "processed")
+                session = band.session(agent)
+                assert session is not None
+                await band.user.remove(room, agent)
+                await band.until(lambda: not session.revoked)
+                await band.user.add(room, agent)
+                await band.until(lambda: f"chat_room:{room.id}" in session.joined)
+                second = await band.user.send(room, "two", [agent])
+                await band.until(lambda: band.state(second, agent) == "processed")
+                assert band.session(agent) is session

@@ -46,7 +46,7 @@ async def test_a_mutual_request_is_approved_at_once() -> None:
     assert (await tools.add_contact("@bob"))["status"] == "approved"
     assert [(each["handle"], each["name"]) for each in tools.contacts] == [("bob", "Bob")]
     assert tools.received_contact_requests[0]["status"] == "approved"
-    with pytest.raises(BandApiError, match="already a contact"):
+    with pytest.raises(BandApiError, match="Already a contact"):
         await tools.add_contact("bob")
     assert await tools.remove_contact("bob") == {"status": "removed"}
     with pytest.raises(BandApiError, match="404"):
@@ -67,9 +67,30 @@ async def test_received_requests_are_answered(action: str, status: str, known: i
     assert (await tools.list_contact_requests())["data"]["received"] == []
     with pytest.raises(BandApiError, match="404"):
         await tools.respond_contact_request(action, request_id="other")
-    with pytest.raises(BandApiError, match="404"):
+    with pytest.raises(BandApiError, match="403"):
         await tools.respond_contact_request("cancel", request_id="q")
     assert tools.turn.effects == {TurnEffect.OBSERVE, TurnEffect.ACT}
+
+
+async def test_seeds_of_contacts_keep_what_they_say() -> None:
+    """Whatever the rules would say of them together; the rules hold for what is done then."""
+    tools = FakeAgentTools(
+        contacts=[{"handle": "@Ann", "id": "c", "description": "Plants", "type": "Agent"}],
+        received_contact_requests=[{"from_handle": "ann", "status": "approved"},
+                                   {"from_handle": "bob", "message": "hi"}],
+        sent_contact_requests=[{"to_handle": "bob"}, {"to_handle": "cy", "status": "expired"}],
+    )  # fmt: skip
+    (known,) = tools.contacts
+    assert (known["id"], known["handle"], known["description"]) == ("c", "@Ann", "Plants")
+    assert [each["status"] for each in tools.received_contact_requests] == ["approved", "pending"]
+    assert [each["to_handle"] for each in tools.sent_contact_requests] == ["bob", "cy"]
+    with pytest.raises(BandApiError, match="Already a contact"):
+        await tools.add_contact("ANN")
+    assert (await tools.add_contact("cy"))["id"] == "request-5"
+    assert (await tools.respond_contact_request("approve", handle="Bob"))["status"] == "approved"
+    assert [each["id"] for each in tools.contacts] == ["c", "contact-2"]
+    await tools.remove_contact(contact_id="c")
+    assert (await tools.add_contact("ann"))["status"] == "pending"
 
 
 async def test_contacts_come_in_pages() -> None:
