@@ -137,6 +137,8 @@ class Endpoint:
             return route.handle(request.check(self.world, route, party))
         except Refusal as refusal:
             headers = {}
+            if refusal.status == 405:
+                headers["allow"] = ", ".join(sorted(self.methods))
             if refusal.retry_after is not None:
                 headers["retry-after"] = str(refusal.retry_after)
             return Reply(refusal.status, refusal.body(self.world.new_id()), headers)
