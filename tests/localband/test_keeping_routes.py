@@ -226,6 +226,15 @@ async def _files(house: House) -> None:
     assert (await get()).status_code == 503
 
 
+async def test_a_method_that_a_path_has_not_is_told_those_that_it_has() -> None:
+    async with open_house() as house:
+        for path, allowed in ((f"{house.path}/board", "GET, PUT"), ("/agent/me", "GET")):
+            answer = await house.rest("DELETE", path)
+            refused(answer, 405, "method_not_allowed")
+            assert answer.headers["allow"] == allowed
+            refused(await house.rest("DELETE", path, key="wrong"), 401, "unauthorized")
+
+
 # --------------------------------------------------------------------------- what is offered
 
 
