@@ -334,8 +334,10 @@ class World:
             if each.id in self.murky:
                 continue
             attempts = self.band.attempts(each.id, self.account)
-            if "success" in attempts[:-1]:
-                yield f"g19, g21: #{each.number} was claimed after it was processed: {attempts}"
+            # That nothing runs again is seen in the trace; a claim that was carried out late may
+            # open an attempt behind a success, which is settled too.
+            if "success" in attempts[:-1] and attempts[-1] == "processing":
+                yield f"g19, g21: #{each.number} was left open after it was processed: {attempts}"
             if attempts.count("failed") > self.session.max_message_retries:
                 yield f"g34: #{each.number} was run too often: {attempts}"
 

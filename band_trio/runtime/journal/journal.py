@@ -194,7 +194,8 @@ class Journal:
         most = min(self._session.room_hints, CAPACITY[Phase.LISTED] - 1)
         if entry.id in hints or not self._is_ready(entry, now):
             return
-        is_new = entry.phase is Phase.LISTED and not self.is_used_up(entry)
+        over = delivery.reopened or self.is_used_up(entry)
+        is_new = entry.phase is Phase.LISTED and not over
         last = next(reversed(hints.values()), None)
         if not is_new or len(hints) >= most or (last is not None and entry.precedes(last)):
             self.reads.ask(Dirty.CAUSED)
@@ -268,6 +269,7 @@ class Journal:
             self.entries.move(entry, Move.GIVE_UP)  # it was told when that happened
             return self._settle_again(entry, delivery, now)
         entry.take(message)
+        entry.owed |= delivery.reopened  # it was done before, in an earlier membership or process
         return self._run_or_settle(entry, now)
 
     def _settle_again(self, entry: Entry, delivery: Delivery, now: float) -> Settle | None:
