@@ -1,13 +1,13 @@
 """All rooms of the agent, page by page, read whenever something asks for them.
 
-Pages are counted, not anchored (platform docs, Pagination): a room that goes away while they are
-read shifts the others, and one may be missed, as one may hide in a row that cannot be read. Such a
-listing adds rooms, and is read again while that tells more.
+Pages are counted, not anchored (platform docs, Pagination), so a room may be missed. A listing that
+is not complete adds rooms, and is read again while that tells more.
 """
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Final
 
 import attrs
@@ -18,8 +18,9 @@ from band_trio.kit.backoff import half_jitter
 from band_trio.kit.bell import Bell
 from band_trio.kit.logs import RepeatedLog
 from band_trio.kit.token_bucket import TokenBucket
-from band_trio.link.rest.pages import PageWalk
+from band_trio.link.rest.pages import Listed, read_numbered
 from band_trio.link.rest.rest import RestClient
+from band_trio.protocol.rest import ChatRoom
 from band_trio.runtime.lifecycle import Lifecycle
 from band_trio.trace import Read, Tracer
 
@@ -56,23 +57,20 @@ class RoomListing:
         return self.complete or room_id in self.doubted
 
 
-async def list_rooms(rest: RestClient, *, one_try: bool = False) -> RoomListing:
+async def read_rooms(rest: RestClient, *, one_try: bool = False) -> Listed[ChatRoom]:
     """Read all pages; errors of the requests come out.
 
     With *one_try* no request is repeated: the caller has a patience of its own.
     """
-    rooms: dict[str, str | None] = {}
-    totals, dropped = set[int | None](), 0
-    walk = PageWalk("the agent's rooms", most=LIST_PAGES)
-    while not walk.ended:
-        await walk.pace()
-        page = await rest.list_chats(walk.number, one_try=one_try)
-        rooms.update((room.id, room.title) for room in page.items)
-        totals.add(page.total_count)
-        dropped += page.dropped
-        walk.follow_number(page)
-    complete = walk.complete and totals == {len(rooms)} and not dropped
-    return RoomListing(rooms, complete=complete)
+    read = partial(rest.list_chats, one_try=one_try)
+    return await read_numbered("the agent's rooms", read, most=LIST_PAGES)
+
+
+async def list_rooms(rest: RestClient, *, one_try: bool = False) -> RoomListing:
+    """List the rooms; see `read_rooms`."""
+    listed = await read_rooms(rest, one_try=one_try)
+    titles = {room.id: room.title for room in listed.rows.values()}
+    return RoomListing(titles, complete=listed.complete)
 
 
 @attrs.define(eq=False)

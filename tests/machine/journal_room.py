@@ -355,7 +355,7 @@ class Room:
             yield from self._pass(found)
         except PassAbandoned:
             self._tell()
-            self.journal.reads.ask(Dirty.CAUSED if found else cause)
+            self.journal.reads.abandoned(cause, found=bool(found))
 
     def _pass(self, found: list[bool]) -> Steps:
         """Go over the list as the drain does."""

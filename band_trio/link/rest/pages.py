@@ -8,7 +8,8 @@ it has not met may be there all the same. What that means is the caller's busine
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import attrs
 import trio
@@ -104,3 +105,44 @@ class PageWalk:
             _repeated.warning(
                 "page %d of %s is taken for its last: %s", self.number, self.what, problem
             )
+
+
+# --------------------------------------------------------------------------- numbered lists
+
+
+class Row(Protocol):
+    """What is known by an id."""
+
+    @property
+    def id(self) -> str: ...
+
+
+R = TypeVar("R", bound=Row)
+
+
+@attrs.frozen
+class Listed(Generic[R]):
+    """A numbered list that was walked over."""
+
+    rows: dict[str, R]
+    """By id."""
+    complete: bool
+    """Whether absence from it means something. Such pages are counted, not anchored: a row that
+    goes away while they are read shifts the others, and one may hide in what cannot be read."""
+
+
+async def read_numbered(
+    what: str, read: Callable[[int], Awaitable[Page[R]]], *, most: int = MAX_PAGES
+) -> Listed[R]:
+    """Read all pages of a numbered list; errors of the requests come out."""
+    rows: dict[str, R] = {}
+    totals, dropped = set[int | None](), 0
+    walk = PageWalk(what, most=most)
+    while not walk.ended:
+        await walk.pace()
+        page = await read(walk.number)
+        rows.update({row.id: row for row in page.items})
+        totals.add(page.total_count)
+        dropped += page.dropped
+        walk.follow_number(page)
+    return Listed(rows, walk.complete and totals == {len(rows)} and not dropped)

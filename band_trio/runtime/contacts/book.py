@@ -42,8 +42,6 @@ class Lists:
     """Received ones that are pending, by id."""
     contacts: dict[str, Contact] | None
     """By id; None: not all of them were listed, and absence means nothing."""
-    heard: frozenset[str] = frozenset()
-    """Ids that pushes spoke of while it was read: they know better."""
 
 
 @attrs.define(eq=False)
@@ -83,9 +81,11 @@ class ContactBook:
 
     def listed(self, lists: Lists) -> list[ContactEvent]:
         """Compare the lists that were read with what is known; return what is news."""
-        heard, self._heard = self._heard or set(), None
-        lists = attrs.evolve(lists, heard=frozenset(heard))
-        news: list[ContactEvent] = [*self._new_requests(lists), *self._changed_contacts(lists)]
+        heard, self._heard = self._heard or set(), None  # those pushes know better
+        news = [
+            *self._new_requests(lists.requests, heard),
+            *self._changed_contacts(lists.contacts, heard),
+        ]
         return [event for each in news if (event := self._take(each, listed=True)) is not None]
 
     def failed(self) -> None:
@@ -94,28 +94,32 @@ class ContactBook:
 
     # ------------------------------------------------------------------ lists
 
-    def _new_requests(self, lists: Lists) -> Iterable[ContactEvent]:
-        for request in lists.requests.values():
-            if request.id not in lists.heard:
+    def _new_requests(
+        self, requests: dict[str, ContactRequest], heard: set[str]
+    ) -> Iterable[ContactEvent]:
+        for request in requests.values():
+            if request.id not in heard:
                 yield ContactRequestReceived(
                     request.id, request.status or "pending", request.inserted_at,
                     request.from_handle, request.from_name, request.message,
                 )  # fmt: skip
-        for id_ in self._pending.keys() - lists.requests.keys() - lists.heard:
+        for id_ in self._pending.keys() - requests.keys() - heard:
             del self._pending[id_]
             _remember(self._answered, (id_, ""), None, KNOWN)
 
-    def _changed_contacts(self, lists: Lists) -> Iterable[ContactEvent]:
-        if lists.contacts is None:
+    def _changed_contacts(
+        self, contacts: dict[str, Contact] | None, heard: set[str]
+    ) -> Iterable[ContactEvent]:
+        if contacts is None:
             return
-        listed = {row.id: _as_event(row) for row in lists.contacts.values()}
+        listed = {row.id: _as_event(row) for row in contacts.values()}
         if self._contacts is None:  # what is listed first is no news
-            over = lists.heard & self._gone.keys()
+            over = heard & self._gone.keys()
             first = {id_: row for id_, row in listed.items() if id_ not in over}
             self._contacts, self._early = first | self._early, {}
-        for id_ in listed.keys() - self._contacts.keys() - lists.heard:
+        for id_ in listed.keys() - self._contacts.keys() - heard:
             yield listed[id_]
-        for id_ in self._contacts.keys() - listed.keys() - lists.heard:
+        for id_ in self._contacts.keys() - listed.keys() - heard:
             yield ContactRemoved(id_)
 
     # ------------------------------------------------------------------ events

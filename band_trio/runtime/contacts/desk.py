@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import math
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import attrs
 import trio
@@ -20,10 +21,10 @@ from band_trio.errors import BandApiError, BandError
 from band_trio.kit.backoff import half_jitter
 from band_trio.kit.bell import Bell
 from band_trio.kit.logs import RepeatedLog
-from band_trio.link.rest.pages import PageWalk
+from band_trio.link.rest.pages import read_numbered
 from band_trio.link.rest.rest import RestClient
 from band_trio.protocol.events import ContactEvent
-from band_trio.protocol.holdings import Contact, ContactRequest
+from band_trio.protocol.holdings import ContactRequest
 from band_trio.protocol.rest import Page
 from band_trio.runtime.contacts.book import LISTED, ContactBook, Lists
 from band_trio.runtime.contacts.hub import HubFinder
@@ -83,9 +84,7 @@ class ContactDesk:
         handled = self._config.strategy is not ContactStrategy.DISABLED
         self.book = ContactBook(QUEUE if handled else 0)
         services = self._services
-        self._finder = HubFinder(
-            services.rest, services.me.id, services.hub, self._config.hub_task_id
-        )
+        self._finder = HubFinder(services.rest, services.me.id, self._config.hub_task_id)
 
     # ------------------------------------------------------------------ told by the dispatcher: sync
 
@@ -138,7 +137,7 @@ class ContactDesk:
     async def _look_for_hub(self) -> None:
         """Find the hub room of an earlier run: its turns have the contact tools from the start."""
         try:
-            await self._finder.find()
+            self._services.hub.room_id = await self._finder.find()
         except BandError as exc:
             _repeated.warning("looking for the contact hub room failed: %s", exc)
 
@@ -221,7 +220,7 @@ class ContactDesk:
         outcome = "ok"
         try:
             await self._services.rest.post_event(
-                room_id, hub_text(event), "task", dict(hub_metadata(event))
+                room_id, hub_text(event), "task", hub_metadata(event)
             )
         except BandError as exc:
             outcome = type(exc).__name__
@@ -233,18 +232,15 @@ class ContactDesk:
         hub = self._services.hub
         while True:
             if hub.room_id is None:
-                self._presence.added(await self._finder.get(), HUB_TITLE)
-            room = None
-            if hub.room_id is not None:
-                with trio.move_on_after(SERVED_SECONDS):
-                    room = await self._presence.wait_served(hub.room_id)
-            if room is None:
-                hub.room_id = None
-                continue
-            if room is not self._greeted:
-                room.briefing.inject_system_message(texts.CONTACT_HUB)
-                self._greeted = room
-            return room
+                hub.room_id = await self._finder.get()
+                self._presence.added(hub.room_id, HUB_TITLE)
+            with trio.move_on_after(SERVED_SECONDS):
+                room = await self._presence.wait_served(hub.room_id)
+                if room is not self._greeted:
+                    room.briefing.inject_system_message(texts.CONTACT_HUB)
+                    self._greeted = room
+                return room
+            hub.room_id = None
 
 
 # --------------------------------------------------------------------------- lists
@@ -256,30 +252,21 @@ async def read_lists(rest: RestClient) -> Lists:
     Raises:
         BandError: one of them could not be read.
     """
-    requests: dict[str, ContactRequest] = {}
-    walk = PageWalk("the contact requests", most=LISTED // PAGE)
-    while not walk.ended:
-        await walk.pace()
-        answer = await rest.request(
-            LIST_CONTACT_REQUESTS, page=walk.number, page_size=PAGE, sent_status="pending"
-        )
-        requests.update({row.id: row for row in answer.received if row.status in (None, "pending")})
-        pages = answer.metadata.get("received")
-        walk.follow_number(Page(answer.received, total_pages=_total_pages(pages)))
-    contacts: dict[str, Contact] = {}
-    totals, dropped = set[int | None](), 0
-    walk = PageWalk("the contacts", most=LISTED // PAGE)
-    while not walk.ended:
-        await walk.pace()
-        page = await rest.request(LIST_CONTACTS, page=walk.number, page_size=PAGE)
-        contacts.update({row.id: row for row in page.items})
-        totals.add(page.total_count)
-        dropped += page.dropped
-        walk.follow_number(page)
-    complete = walk.complete and totals == {len(contacts)} and not dropped
-    return Lists(requests, contacts if complete else None)
+    most = LISTED // PAGE
+    requests = await read_numbered("the contact requests", partial(_read_requests, rest), most=most)
+    contacts = await read_numbered(
+        "the contacts", lambda n: rest.request(LIST_CONTACTS, page=n, page_size=PAGE), most=most
+    )
+    pending = {id_: row for id_, row in requests.rows.items() if row.status in (None, "pending")}
+    return Lists(pending, contacts.rows if contacts.complete else None)
 
 
-def _total_pages(counts: Any) -> int:
+async def _read_requests(rest: RestClient, number: int) -> Page[ContactRequest]:
+    """Read a page of the requests that were received; those in the other direction have their own
+    count."""
+    answer = await rest.request(
+        LIST_CONTACT_REQUESTS, page=number, page_size=PAGE, sent_status="pending"
+    )
+    counts = answer.metadata.get("received")
     total = counts.get("total_pages") if isinstance(counts, dict) else None
-    return total if isinstance(total, int) else 1
+    return Page(answer.received, total_pages=total if isinstance(total, int) else 1)

@@ -12,12 +12,10 @@ import trio
 from band_trio.errors import BandApiError, BandError
 from band_trio.kit.backoff import half_jitter
 from band_trio.kit.logs import RepeatedLog
-from band_trio.link.rest.pages import PageWalk
 from band_trio.link.rest.rest import RestClient
 from band_trio.protocol.rest import ChatRoom
 from band_trio.runtime.contacts.words import HUB_TITLE
-from band_trio.runtime.listing import LIST_PAGES
-from band_trio.runtime.turn.services import Hub
+from band_trio.runtime.listing import read_rooms
 from band_trio.tools.people import CREATE_CHAT
 
 _repeated: Final = RepeatedLog(logging.getLogger(__name__))
@@ -30,11 +28,10 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 @attrs.define(eq=False)
 class HubFinder:
-    """Finds or makes the hub room; `hub` tells everybody which it is."""
+    """Finds or makes the hub room."""
 
     _rest: RestClient
     _agent_id: str
-    _hub: Hub
     _task_id: str | None
     """Marks the hub room; None: found by its title and our ownership."""
 
@@ -44,17 +41,10 @@ class HubFinder:
         Raises:
             BandError: the listing, or who owns a candidate, could not be read.
         """
-        candidates: list[ChatRoom] = []
-        walk = PageWalk("the agent's rooms", most=LIST_PAGES)
-        while not walk.ended:
-            await walk.pace()
-            page = await self._rest.list_chats(walk.number)
-            candidates += [row for row in page.items if self._fits(row)]
-            walk.follow_number(page)
-        candidates.sort(key=lambda row: (row.inserted_at or _LAST, row.id))
-        for row in candidates:
+        listed = await read_rooms(self._rest)
+        candidates = [row for row in listed.rows.values() if self._fits(row)]
+        for row in sorted(candidates, key=lambda row: (row.inserted_at or _LAST, row.id)):
             if self._task_id is not None or await self._is_ours(row.id):
-                self._hub.room_id = row.id
                 return row.id
         return None
 
@@ -79,7 +69,6 @@ class HubFinder:
         room = await self._rest.request(CREATE_CHAT, title=HUB_TITLE, **values)
         if room is None:
             raise BandError("The answer to the creation of the contact hub room cannot be read.")
-        self._hub.room_id = room.id
         return room.id
 
     def _fits(self, row: ChatRoom) -> bool:

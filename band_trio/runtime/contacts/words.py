@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from band_trio.kit.hygiene import clean_text
 from band_trio.protocol.events import (
@@ -58,7 +58,7 @@ def hub_text(event: ContactEvent) -> str:
             return f"{who} is no contact any more. Contact id: {contact_id}."
 
 
-def hub_metadata(event: ContactEvent) -> dict[str, str]:
+def hub_metadata(event: ContactEvent) -> dict[str, Any]:
     """Return the metadata of an event in the hub room."""
     return {"contact_event_type": event.kind}
 
@@ -74,7 +74,7 @@ def hub_message(event: ContactEvent, room_id: str, now: datetime) -> ChatMessage
         sender_name=SYNTHETIC_CONTACT_EVENTS_SENDER_NAME,
         chat_room_id=room_id,
         inserted_at=now,
-        metadata=dict(hub_metadata(event)),
+        metadata=hub_metadata(event),
     )
 
 

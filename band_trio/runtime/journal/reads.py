@@ -25,8 +25,8 @@ class Dirty(IntEnum):
 
     CLEAN = 0
     POLL = 1
-    """Nothing says that there is work, but the time of a poll has come. Only told with a read: a
-    poll that is abandoned is still due."""
+    """Nothing says that there is work, but the time of a poll has come. Told with a read, and never
+    asked for."""
     FIRST = 2
     """The connection or the topic is new: as fast as the platform's answers allow."""
     CAUSED = 3
@@ -122,6 +122,13 @@ class Reads:
     def began(self, now: float) -> None:
         """A pass over the list begins."""
         self.dirty, self.began_at = Dirty.CLEAN, now
+
+    def abandoned(self, cause: Dirty, *, found: bool) -> None:
+        """A pass for that *cause* was given up before its end; *found*: it ran something."""
+        if found:
+            self.ask(Dirty.CAUSED)
+        elif cause is not Dirty.POLL:  # one that is still due
+            self.ask(cause)
 
     def ended(self, epoch: int, now: float, *, found: bool) -> None:
         """A pass has come to the end of the list, in an *epoch*; *found*: it ran something."""

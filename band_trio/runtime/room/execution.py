@@ -277,8 +277,7 @@ class ExecutionContext:
                 if todo.entry.phase is None:  # forgotten meanwhile, and still before the next row
                     raise PassAbandoned
         except PassAbandoned:
-            if current.found or not current.is_poll:
-                self.journal.reads.ask(Dirty.CAUSED if current.found else current.cause)
+            self.journal.reads.abandoned(current.cause, found=current.found)
         except RoomExecutionStoppedError:
             self.observe_stop(plays)
         finally:

@@ -289,10 +289,9 @@ class Turn:
         verdict = self.verdict = services.judgement.verdict(ending)
         if self._claims:
             self._journal.turn_ended(entry, verdict, trio.current_time())
+            services.tracer(Recorded(room_id, entry.id, verdict.word))
         if verdict.fate is Fate.FAILED:
             log_failure(entry.id, room_id, verdict, self._error, services.judgement.secrets)
-        if self._claims:
-            services.tracer(Recorded(room_id, entry.id, verdict.word))
         if verdict.did_its_work and self._commit is not None:
             contained("commit_context", self._commit, None)
         elif verdict.did_its_work and self._context is not None:
